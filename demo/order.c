@@ -6,7 +6,7 @@
 #include "crew.h"
 #include "shop.h"
 
-/* A process that dies in here stops nobody for longer than the lease. */
+/* A process that dies in here stops no one for longer than the lease. */
 enum order_result order_under_lock(sqlock *m, sqlite3 *db, int worker)
 {
     sqlock_acquire_opts opts = SQLOCK_ACQUIRE_OPTS_INIT;
@@ -26,7 +26,7 @@ enum order_result order_under_lock(sqlock *m, sqlite3 *db, int worker)
     return result;
 }
 
-/* With a token, the item is told it before the stock is read. From then on a holder whose lease has
+/* With a token, the item learns it before the stock is read. From then on a holder whose lease has
  * run out, and who does not know it yet, can write nothing. To compare tokens when writing is not
  * enough: he could still write after we have read and before we write, and we would undo it. */
 enum order_result order_make(sqlite3 *db, int worker, int64_t token)

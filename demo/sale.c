@@ -30,12 +30,12 @@ static struct crew *crew_of_worker; /* NULL in sales without a lock */
 /* A short time; but one order, half way through the sale under the lock, hangs for good. */
 void order_think(int stock, int worker)
 {
-    int nobody = 0;
+    int no_one = 0;
 
     pause_ms(THINK_MS);
     if (crew_of_worker == NULL || stock != STUCK_AT)
         return;
-    if (atomic_compare_exchange_strong(crew_of_worker->stuck, &nobody, worker))
+    if (atomic_compare_exchange_strong(crew_of_worker->stuck, &no_one, worker))
         for (;;)
             pause_ms(1000);
 }
@@ -78,7 +78,7 @@ static sqlock *open_manager(const char *path, int worker)
 
     snprintf(url, sizeof url, "sqlite:%s", path);
     snprintf(label, sizeof label, worker > 0 ? "worker %d" : "parent", worker);
-    opts.label = label; /* what others are told when they find the lock busy */
+    opts.label = label; /* what others read when they find the lock busy */
     opts.request_ms = 15000;
     if (sqlock_open(sqlock_driver_sqlite(), url, &opts, &m, &err) != 0)
         die("%s", err.text);
@@ -292,7 +292,7 @@ static int is_whole(const struct outcome *o)
     return o->failed == 0 && strcmp(o->books.damage, "ok") == 0;
 }
 
-static int tell_without_lock(const struct outcome *o)
+static int report_without_lock(const struct outcome *o)
 {
     const int over = o->books.sold - STOCK;
 
@@ -301,7 +301,7 @@ static int tell_without_lock(const struct outcome *o)
     return is_whole(o) && over > 0 && o->orders == WORKERS * ORDERS_EACH;
 }
 
-static int tell_under_lock(const struct outcome *o)
+static int report_under_lock(const struct outcome *o)
 {
     const struct shop_books *b = &o->books;
     const int rose = b->out_of_order == 0 && b->first > 0;
@@ -359,13 +359,13 @@ int main(int argc, char **argv)
     migrate(path);
     printf("1. Without a lock\n");
     without = hold_sale("without a lock", path, 0);
-    ok = tell_without_lock(&without);
+    ok = report_without_lock(&without);
     printf("2. Every order under a sqlock lease of %d ms, with a crash in the middle\n",
            ORDER_LEASE_MS);
     do
         with = hold_sale("with sqlock", path, 1);
     while (with.crash.shown < 0 && ++tries < 3);
-    ok &= tell_under_lock(&with);
+    ok &= report_under_lock(&with);
     printf("3. What dead programs left behind\n");
     ok &= tidy_up();
 

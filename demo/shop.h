@@ -23,8 +23,8 @@ int shop_stock(sqlite3 *db);
 int shop_has_token(sqlite3 *db, int64_t token); /* how many orders carry it */
 struct shop_books shop_count(sqlite3 *db);
 
-/* Tell the item that the lock is held with this token. From then on nobody with a smaller one can
- * sell. 1: done; 0: it has seen this token or a larger one before, so we are too late. */
+/* Let the item know that the lock is held with this token. From then on no one with a smaller one
+ * can sell. 1: done; 0: it has seen this token or a larger one before, so we are too late. */
 int shop_raise_fence(sqlite3 *db, int64_t token);
 
 /* Write the stock and the order, both or neither. 1: done; 0: somebody with a larger token has been

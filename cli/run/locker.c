@@ -29,12 +29,12 @@ struct locker {
     pid_t waker; /* the guardian's parent; 0: it is dead, and the guardian our child */
     sqlock *m;
     sqlock_lock *lock;
-    int64_t told_us;    /* the deadline that the guardian knows */
+    int64_t known_us;   /* the deadline that the guardian knows */
     int64_t begun_us;   /* of the wait */
     int64_t held_us;    /* of the grant */
     sqlock_state state; /* as last reported to the user */
     bool has_terminal;
-    bool told_to_end;               /* by a signal */
+    bool must_end;                  /* by a signal */
     bool suspended;                 /* Ctrl-Z, and since then no renewal */
     int start_error;                /* errno of the command that could not be started */
     bool guardian_died, waker_done; /* done: it ended by itself, when no process was left */
@@ -120,7 +120,7 @@ static bool order_send(struct locker *l, enum order_kind kind, int signal)
     text_owner(o.owner, sqlock_lock_owner(l->lock));
     if (send(l->guardian_fd, &o, sizeof o, MSG_DONTWAIT | MSG_NOSIGNAL) != (ssize_t)sizeof o)
         return false;
-    l->told_us = o.deadline_us;
+    l->known_us = o.deadline_us;
     return true;
 }
 
@@ -169,7 +169,7 @@ static void suspend_too(struct locker *l)
     if (sqlock_renew(l->lock, NULL) != 0)
         say(SAY_MORE, "%s: cannot renew the lease before it is suspended", l->plan->name);
     order_send(l, ORDER_DEADLINE, 0);
-    left = (l->told_us - plan_slack_us(l->plan) - plan_grace_us(l->plan) - sqlock_now_us()) / 1000;
+    left = (l->known_us - plan_slack_us(l->plan) - plan_grace_us(l->plan) - sqlock_now_us()) / 1000;
     say(SAY_NOTE, "%s: suspended; will be terminated unless resumed within %s", l->plan->name,
         text_span(span, left));
     sigemptyset(&set);
@@ -237,7 +237,7 @@ static void hand_on_signals(struct locker *l)
     /* What the terminal sends goes to the whole job, so the command has it already. But only the
      * first process of the session learns that the terminal was closed. */
     while ((signal = signals_next(&l->plan->signals, &by_terminal)) != 0) {
-        l->told_to_end = l->told_to_end || (signal != SIGUSR1 && signal != SIGUSR2);
+        l->must_end = l->must_end || (signal != SIGUSR1 && signal != SIGUSR2);
         if (!by_terminal || (signal == SIGHUP && getsid(0) == getpid()))
             sigaddset(&l->signals_due, signal);
     }
@@ -262,7 +262,7 @@ static void watch_command(struct locker *l)
         hand_on_signals(l);
         send_due(l);
         say_state(l);
-        if (sqlock_lock_deadline_us(l->lock) != l->told_us) {
+        if (sqlock_lock_deadline_us(l->lock) != l->known_us) {
             l->suspended = false;
             order_send(l, ORDER_DEADLINE, 0);
         }
@@ -373,8 +373,7 @@ static bool hold_at_least(struct locker *l)
     struct pollfd signalled = {.fd = l->plan->signals.fd, .events = POLLIN};
     int64_t left;
 
-    if (l->plan->least_ms == 0 || !l->outcome.has_child || l->told_to_end ||
-        !sqlock_is_held(l->lock))
+    if (l->plan->least_ms == 0 || !l->outcome.has_child || l->must_end || !sqlock_is_held(l->lock))
         return true;
     while ((left = (end - sqlock_now_us()) / 1000) > 0 && sqlock_is_held(l->lock))
         if (poll(&signalled, 1, left < 500 ? (int)left : 500) > 0 &&

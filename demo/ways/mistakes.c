@@ -38,7 +38,7 @@ enum sold sell_after_the_release(struct seller *s)
     return write_sale(s, stock - 1) ? SOLD : AGAIN;
 }
 
-/* Right as long as nobody stands still: a lease cannot stop a program that works on after it ran
+/* Right as long as no one stands still: a lease cannot stop a program that works on after it ran
  * out. Compare sell_behind_guard(). */
 enum sold sell_under_lease_alone(struct seller *s)
 {

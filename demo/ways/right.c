@@ -21,7 +21,7 @@ enum sold sell_under_lease(struct seller *s)
     return out;
 }
 
-/* A lease that is proved in the transaction: from the guard to the commit nobody else is granted
+/* A lease that is proved in the transaction: from the guard to the commit no one else is granted
  * the name, however long this one stands still; and one that stood still before it cannot commit.
  */
 enum sold sell_behind_guard(struct seller *s)
@@ -76,7 +76,7 @@ enum sold sell_behind_row_lock(struct seller *s)
     return out;
 }
 
-/* Compare and set: nobody waits. The version is read first; who comes to write and finds another
+/* Compare and set: no one waits. The version is read first; who comes to write and finds another
  * one has lost nothing but his time. */
 enum sold sell_by_version(struct seller *s)
 {

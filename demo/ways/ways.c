@@ -36,7 +36,7 @@ sqlock_lock *take_lock(struct seller *s)
     return lock;
 }
 
-/* Lost before: that is told by the guard, or not at all. */
+/* Lost before: the guard says so, or nothing does. */
 void drop_lock(sqlock_lock *lock)
 {
     sqlock_scope_end(&lock);
@@ -44,8 +44,8 @@ void drop_lock(sqlock_lock *lock)
 
 void stand_still_once(struct seller *s)
 {
-    int nobody = 0;
+    int no_one = 0;
 
-    if (s->sales > 2 && atomic_compare_exchange_strong(s->crew->stuck, &nobody, 1 + s->me))
+    if (s->sales > 2 && atomic_compare_exchange_strong(s->crew->stuck, &no_one, 1 + s->me))
         raise(SIGSTOP);
 }

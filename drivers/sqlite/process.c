@@ -122,11 +122,11 @@ static int proc_shows_locks(void)
 {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1};
     const int fd = memfd_create("sqlock", MFD_CLOEXEC);
-    const int told = fd >= 0 && fcntl(fd, F_SETLK, &lock) == 0 && fd_has_lock(fd, 0) == 1;
+    const int is_locked = fd >= 0 && fcntl(fd, F_SETLK, &lock) == 0 && fd_has_lock(fd, 0) == 1;
 
     if (fd >= 0)
         close(fd);
-    return told;
+    return is_locked;
 }
 
 int lite_is_plain(const lite_conn *conn)

@@ -19,7 +19,7 @@ TEST(test_acquire_prints_what_release_takes, ON_ALL)
               "sqlock $G show nightly | grep \"^last token  $(cut -d' ' -f2 $D/next)$\"");
 }
 
-TEST(test_busy_tells_who_and_how_to_take_it_away, ON_ALL)
+TEST(test_busy_says_who_and_how_to_take_it_away, ON_ALL)
 {
     assert_sh("sqlock $G acquire -n -m job=backup -m run=7 'the night'");
     assert_says(75, "", "'the night' is busy: held by host ", "sqlock $G acquire -n 'the night'");
@@ -33,7 +33,7 @@ TEST(test_busy_tells_who_and_how_to_take_it_away, ON_ALL)
 }
 
 /* acquire has ended before anybody can ask: its pid would be somebody else's. */
-TEST(test_acquire_is_told_as_the_script_that_asked, ON_ALL)
+TEST(test_acquire_is_reported_as_the_script_that_called, ON_ALL)
 {
     assert_sh("sqlock $G acquire -n nightly; sqlock $G show --json nightly >$D/json; "
               "grep \"\\\"pid\\\":$$,\" $D/json");
@@ -44,7 +44,7 @@ TEST(test_acquire_is_told_as_the_script_that_asked, ON_ALL)
 }
 
 /* With -v as on a terminal, a second after it began; not to those who do not look on. */
-TEST(test_who_waits_is_told_for_whom, ON_SQLITE)
+TEST(test_waiter_learns_for_whom, ON_SQLITE)
 {
     assert_sh("sqlock $G acquire -n --ttl 1h -m job=x nightly");
     assert_says(75, "", "sqlock: waiting for \"nightly\", held by ",
@@ -91,7 +91,7 @@ TEST(test_grant_that_is_gone_is_answered_no, ON_ALL)
     assert_says(0, "held", NULL, "sqlock $G show nightly");
 }
 
-TEST(test_release_asked_again_is_released, ON_ALL)
+TEST(test_release_sent_again_is_released, ON_ALL)
 {
     assert_sh("sqlock $G acquire -n nightly >$D/grant; sqlock $G release nightly $(cat $D/grant)");
     assert_sh("sqlock $G release nightly $(cat $D/grant)");
@@ -144,7 +144,7 @@ TEST(test_ls_picks_by_glob_state_and_age, ON_ALL)
 }
 
 /* Its lease is over, and so is what it counts. */
-TEST(test_ls_tells_what_has_run_out_from_what_is_held, ON_SQLITE)
+TEST(test_ls_distinguishes_what_has_run_out_from_what_is_held, ON_SQLITE)
 {
     assert_sh("sqlock $G acquire -n --ttl 1s a; sqlock $G acquire -n b; sleep 2.5; "
               "sqlock $G ls | tr -s ' ' | sed 's/ [0-9]\\{8,\\} / T /'");
@@ -223,7 +223,7 @@ static json_t *json_of(const char *text)
     return json;
 }
 
-TEST(test_json_tells_all_of_a_lock, ON_ALL)
+TEST(test_json_shows_all_of_a_lock, ON_ALL)
 {
     json_t *json, *row;
     json_int_t granted, token, pid;
@@ -270,7 +270,7 @@ TEST(test_ls_of_100000_locks_takes_less_than_a_second, ON_ALL)
     assert_int_equal(10, atoi(sh("sqlock $G ls 'dead/0009999?' | grep -c dead")->out));
 }
 
-TEST(test_ls_watches_until_nobody_reads, ON_SQLITE)
+TEST(test_ls_watches_until_no_one_reads, ON_SQLITE)
 {
     assert_sh("sqlock $G acquire -n nightly");
     assert_int_equal(3, atoi(sh("sqlock $G ls --watch=100ms | grep -m 3 -c nightly")->out));
@@ -350,7 +350,7 @@ TEST(test_break_takes_only_the_grant_with_this_token, ON_ALL)
     assert_says(0, "free", NULL, "sqlock $G show nightly");
 }
 
-TEST(test_break_by_age_asks_first, ON_ALL)
+TEST(test_break_by_age_confirms_first, ON_ALL)
 {
     assert_sh("sqlock $G acquire -n a.1; sqlock $G acquire -n a.2; sqlock $G acquire -n b");
     /* Without a terminal there is nobody to ask. */

@@ -12,7 +12,7 @@
 
 /* ---- the locker ------------------------------------------------------------------------------ */
 
-TEST(test_command_of_a_killed_locker_is_asked_before_it_is_killed, ON_SQLITE)
+TEST(test_command_of_a_killed_locker_is_signalled_before_it_is_killed, ON_SQLITE)
 {
     pid_t run =
         start_until_ready("--ttl 20s nightly sh -c 'trap \"echo tidy >$D/tidy; exit\" TERM; "
@@ -66,7 +66,7 @@ TEST(test_locker_killed_while_the_command_is_being_stopped, ON_SQLITE)
 }
 
 /* At every moment from before the first request to after the release. */
-TEST(test_locker_killed_at_any_moment_leaves_nobody, ON_ALL)
+TEST(test_locker_killed_at_any_moment_leaves_no_one, ON_ALL)
 {
     for (int i = 0; i < 12; i++) {
         pid_t run;
@@ -170,7 +170,7 @@ TEST(test_command_whose_lock_was_broken_is_stopped, ON_SQLITE)
     assert_no_survivors();
 }
 
-TEST(test_on_lost_kill_does_not_ask, ON_SQLITE)
+TEST(test_on_lost_kill_gives_no_warning, ON_SQLITE)
 {
     pid_t run = start_until_ready(
         "--ttl 1s -k 20s --on-lost kill -c nightly "

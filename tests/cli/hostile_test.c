@@ -57,7 +57,7 @@ static struct {
 enum { FILTERS = sizeof filters / sizeof *filters };
 
 /* All at once, each with a database of its own. */
-TEST(test_refused_system_calls_let_nobody_live, ON_SQLITE)
+TEST(test_refused_system_calls_let_no_one_live, ON_SQLITE)
 {
     for (int i = 0; i < FILTERS; i++) {
         database_new();

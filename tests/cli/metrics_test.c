@@ -21,7 +21,7 @@ static void assert_nothing_beside(const char *folder)
     assert_says(1, "", NULL, "ls -A %s | grep '^\\.orders'", folder);
 }
 
-TEST(test_metrics_tell_what_a_run_did, ON_ALL)
+TEST(test_metrics_report_what_a_run_did, ON_ALL)
 {
     database_leave(2);
     assert_sh("sqlock $G acquire -n --ttl 1h new");

@@ -33,7 +33,7 @@ TEST(test_down_wants_to_be_meant, ON_ALL)
     assert_sh("sqlock $G ls");
 }
 
-TEST(test_status_tells_pending_steps_by_its_code, ON_ALL | EMPTY)
+TEST(test_status_says_pending_steps_by_its_code, ON_ALL | EMPTY)
 {
     assert_says(1, "pending", NULL, "sqlock $G migrate status --exit-code");
     assert_says(0, "locks ", NULL, "sqlock $G migrate status");

@@ -22,7 +22,7 @@ static void assert_status(const char *outcome, int code, const char *child)
 
 /* ---- --status-fd ----------------------------------------------------------------------------- */
 
-TEST(test_status_line_tells_how_it_ended, ON_SQLITE)
+TEST(test_status_line_says_how_it_ended, ON_SQLITE)
 {
 #define BROKEN "'sqlock break nightly --token $($D/token nightly); exit 3'"
     static const struct {
@@ -49,7 +49,7 @@ TEST(test_status_line_tells_how_it_ended, ON_SQLITE)
     }
 }
 
-TEST(test_status_line_tells_times_and_token, ON_SQLITE)
+TEST(test_status_line_says_times_and_token, ON_SQLITE)
 {
     long waited, held, token;
 
@@ -80,7 +80,7 @@ TEST(test_signal_ends_a_wait_and_starts_nothing, ON_SQLITE)
     assert_says(0, "free", NULL, "sqlock show nightly");
 }
 
-TEST(test_status_line_that_nobody_reads_changes_nothing, ON_SQLITE)
+TEST(test_status_line_that_no_one_reads_changes_nothing, ON_SQLITE)
 {
     assert_says(5, NULL, "--status-fd: Broken pipe",
                 "mkfifo $D/p; : <$D/p & "

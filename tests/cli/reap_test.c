@@ -15,7 +15,7 @@ TEST(test_reap_clears_what_ran_out_and_nothing_else, ON_ALL)
     assert_says(0, "held", NULL, "sqlock $G show new");
 }
 
-TEST(test_quiet_reaper_says_nothing_but_what_was_asked_for, ON_SQLITE)
+TEST(test_quiet_reaper_says_nothing_but_what_was_requested, ON_SQLITE)
 {
     sh("sqlock $G -q reap");
     assert_string_equal(sh("sqlock $G -q reap 2>&1")->out, "");

@@ -17,7 +17,7 @@ TEST(test_exit_code_of_the_command_is_handed_on, ON_SQLITE)
     assert_says(0, "free", NULL, "sqlock $G show nightly");
 }
 
-TEST(test_busy_is_75_or_what_was_asked_for, ON_SQLITE)
+TEST(test_busy_is_75_or_what_was_requested, ON_SQLITE)
 {
     assert_sh("sqlock $G acquire -n nightly");
     assert_says(75, "", "nightly is busy: held by host", "sqlock $G run -n nightly touch $D/ran");

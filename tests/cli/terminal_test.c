@@ -266,7 +266,7 @@ TEST(test_killed_locker_of_a_terminal_takes_its_command_along, ON_SQLITE)
 }
 
 /* As ssh -t starts it: the first process of the session, which alone is told that it is over. */
-TEST(test_closed_terminal_is_told_to_the_command_of_a_session_leader, ON_SQLITE)
+TEST(test_closed_terminal_is_reported_to_the_command_of_a_session_leader, ON_SQLITE)
 {
     open_terminal("exec sqlock $G run --ttl 10s -c nightly 'trap \"echo HUP >$D/heard; exit\" HUP; "
                   "echo >$D/ready; while :; do sleep 0.02; done'",
@@ -307,7 +307,7 @@ TEST(test_closed_terminal_leaves_a_command_that_ignores_it, ON_SQLITE)
     assert_sh("sqlock $G acquire -w 5s nightly");
 }
 
-TEST(test_wait_on_a_terminal_is_told_and_may_be_given_up, ON_SQLITE)
+TEST(test_wait_on_a_terminal_is_reported_and_may_be_given_up, ON_SQLITE)
 {
     assert_sh("sqlock $G acquire -n --ttl 1h import");
     open_terminal("exec sqlock $G run import true", FOREGROUND);
@@ -319,7 +319,7 @@ TEST(test_wait_on_a_terminal_is_told_and_may_be_given_up, ON_SQLITE)
     close_terminal();
 }
 
-TEST(test_break_asks_with_holder_and_age, ON_SQLITE)
+TEST(test_break_confirms_with_holder_and_age, ON_SQLITE)
 {
     assert_sh("sqlock $G acquire -n -m job=x import");
     open_terminal("exec sqlock $G break --older-than 0", FOREGROUND);

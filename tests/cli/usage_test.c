@@ -221,7 +221,7 @@ TEST(test_local_is_a_file_of_the_user, ON_SQLITE)
     assert_says(78, NULL, "HOME", "unset SQLOCK_URL XDG_STATE_HOME HOME; sqlock --local ls");
 }
 
-TEST(test_password_is_neither_listed_nor_told, ON_SQLITE)
+TEST(test_password_is_neither_listed_nor_reported, ON_SQLITE)
 {
     static const char *const urls[] = {
         "postgresql://user:s3cret@/db?host=/nonexistent",
@@ -243,7 +243,7 @@ TEST(test_password_is_neither_listed_nor_told, ON_SQLITE)
 }
 
 /* A message that repeats what was typed tells all of it. */
-TEST(test_password_in_the_wrong_place_is_not_told, ON_SQLITE)
+TEST(test_password_in_the_wrong_place_is_not_reported, ON_SQLITE)
 {
     static const char *const lines[] = {
         "$U ls",

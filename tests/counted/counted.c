@@ -35,7 +35,7 @@ static const struct plan plans[] = {
 };
 enum { PLANS = sizeof plans / sizeof *plans };
 
-const struct call *const call_tables[] = {lease_calls, manager_calls, guest_calls, schema_calls,
+const struct call *const call_tables[] = {lease_calls, manager_calls, adopted_calls, schema_calls,
                                           NULL};
 
 /* A test: one call with one kind of fault. */

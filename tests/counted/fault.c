@@ -42,7 +42,7 @@ bool fault_disarm(void)
     return fired;
 }
 
-void fault_tell(void (*fn)(void *user), void *user)
+void fault_print(void (*fn)(void *user), void *user)
 {
     pthread_mutex_lock(&mu);
     now.tell = fn;

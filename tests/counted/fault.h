@@ -38,7 +38,7 @@ bool fault_disarm(void);
 /* Here is a point: what happens at it? */
 enum fault fault_at(enum level level);
 /* Let fn be called when the reply of a request has been lost, once; fault_lost() calls it. */
-void fault_tell(void (*fn)(void *user), void *user);
+void fault_print(void (*fn)(void *user), void *user);
 void fault_lost(void);
 
 /* The end of this process. */

@@ -156,7 +156,7 @@ static void begin_unsure(struct scene *s)
     assert_ok(sqlock_cancel_new(&cancel, &err), &err);
     o.cancel = cancel;
     fault_arm(&lose, 1);
-    fault_tell(fire_cancel, cancel);
+    fault_print(fire_cancel, cancel);
     assert_code(SQLOCK_EUNSURE, sqlock_acquire(s->m, s->name, &o, &s->lock, &err), &err);
     assert_true(fault_disarm());
     sqlock_cancel_free(cancel);

@@ -14,12 +14,12 @@ databases()
 }
 
 # The server's client, as root of its own server.
-ask_postgres() # SQL
+send_postgres() # SQL
 {
     psql -q -v ON_ERROR_STOP=1 -d "${2:-$SQLOCK_TEST_POSTGRES_URL}" -c "$1" 2>&1
 }
 
-ask_mysql()
+send_mysql()
 {
     local client=mariadb
     command -v mariadb >/dev/null || client=mysql
@@ -38,11 +38,11 @@ new_database() # [DOCUMENT]: setup.md makes it by itself
     sqlite) url=sqlite:$dir/$name.db ;;
     postgres)
         url=$(in_database "$SQLOCK_TEST_POSTGRES_URL" $name)
-        [ "${1:-}" = docs/setup.md ] || ask_postgres "CREATE DATABASE $name"
+        [ "${1:-}" = docs/setup.md ] || send_postgres "CREATE DATABASE $name"
         ;;
     mysql)
         url=$(in_database "$SQLOCK_TEST_MYSQL_URL" $name)
-        [ "${1:-}" = docs/setup.md ] || ask_mysql "CREATE DATABASE $name"
+        [ "${1:-}" = docs/setup.md ] || send_mysql "CREATE DATABASE $name"
         ;;
     esac && echo "$database $name" >>"$dir/made"
 }
@@ -51,14 +51,14 @@ drop_databases()
 {
     while read -r database name; do
         case $database in
-        postgres) ask_postgres "DROP DATABASE $name" && ask_postgres "SET client_min_messages = warning; DROP ROLE IF EXISTS $name" ;;
-        mysql) ask_mysql "DROP DATABASE $name" ;;
+        postgres) send_postgres "DROP DATABASE $name" && send_postgres "SET client_min_messages = warning; DROP ROLE IF EXISTS $name" ;;
+        mysql) send_mysql "DROP DATABASE $name" ;;
         esac
     done <"$dir/made"
     [ ! -e "$dir/users" ] || while read -r database name; do
         case $database in
-        postgres) ask_postgres "DROP ROLE $name" ;;
-        mysql) ask_mysql "DROP USER $name" ;;
+        postgres) send_postgres "DROP ROLE $name" ;;
+        mysql) send_mysql "DROP USER $name" ;;
         esac
     done <"$dir/users"
 }

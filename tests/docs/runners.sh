@@ -169,17 +169,17 @@ run_grants()
     if grep -q sqlock_broken "$1"; then
         token=$(as_reader sqlock -U "$as" acquire --ttl 60s stuck) && token=${token#* } || return 1
         ! as_reader sqlock -U "$as" break stuck --token "$token" 2>/dev/null || { echo "it could break before"; return 1; }
-        ask_postgres "$(cat "$1")" "$url" && as_reader sqlock -U "$as" break stuck --token "$token"
+        send_postgres "$(cat "$1")" "$url" && as_reader sqlock -U "$as" break stuck --token "$token"
     elif ! grep -qE 'USAGE|DELETE' "$1"; then # for calls that the command has not
-        ask_postgres "$(cat "$1")" "$url"
+        send_postgres "$(cat "$1")" "$url"
     elif ! grep -q DELETE "$1"; then
-        ask_postgres "CREATE ROLE $name LOGIN" || return 1
+        send_postgres "CREATE ROLE $name LOGIN" || return 1
         ! as_reader sqlock -U "$as" run -n x true 2>/dev/null || { echo "it could lock before"; return 1; }
-        ask_postgres "$(cat "$1")" "$url" && as_reader sqlock -U "$as" run -n x true
+        send_postgres "$(cat "$1")" "$url" && as_reader sqlock -U "$as" run -n x true
     else
-        ask_postgres "$old" "$url" || return 1
+        send_postgres "$old" "$url" || return 1
         ! as_reader sqlock -U "$as" reap 2>/dev/null || { echo "it could prune before"; return 1; }
-        ask_postgres "$(cat "$1")" "$url" && as_reader sqlock -U "$as" -q reap || return 1
+        send_postgres "$(cat "$1")" "$url" && as_reader sqlock -U "$as" -q reap || return 1
         ! as_reader sqlock show x >/dev/null 2>&1 || { echo "it has not pruned"; return 1; }
     fi
 }
@@ -193,7 +193,7 @@ run_sql() # FILE
     own_names <"$1" >"$1.own"
     ! grep -q '^-- .* as migrator' "$1" || as=migrator
     if [ $database = mysql ]; then
-        ask_mysql "$(cat "$1.own")" || return 1
+        send_mysql "$(cat "$1.own")" || return 1
     else
         [ $as = root ] && set -- "$1" "$SQLOCK_TEST_POSTGRES_URL" || set -- "$1" "$(url_of $as)"
         psql -q -v ON_ERROR_STOP=1 -d "$2" -f "$1.own" 2>&1 || return 1
@@ -224,7 +224,7 @@ check_users()
 {
     local old="UPDATE sqlock_lock SET idle_since = idle_since / 2"
     as_reader sqlock acquire --ttl 100ms old >/dev/null && sleep 0.3 && as_user app run -n x true || return 1
-    if [ $database = mysql ]; then ask_mysql "USE $name; $old"; else ask_postgres "$old" "$url"; fi || return 1
+    if [ $database = mysql ]; then send_mysql "USE $name; $old"; else send_postgres "$old" "$url"; fi || return 1
     as_user reaper -q reap --grace 0 && as_user operator acquire --ttl 60s stuck >"$dir/stuck" &&
         as_user operator break stuck --token "$(sed 's/.* //' "$dir/stuck")" &&
         as_user operator ls >/dev/null && as_user operator migrate verify || return 1

@@ -45,7 +45,7 @@ TEST(test_factory_that_fails_without_a_word_grants_nothing)
 /* ---- the renewals' own connection ------------------------------------------------------------ */
 
 /* P16: told before anything is granted, not by the loss of the lock. */
-TEST(test_grant_that_could_not_be_renewed_is_not_asked_for)
+TEST(test_grant_that_could_not_be_renewed_is_not_requested)
 {
     sqlock *m = open_allowed(w, 1, NULL);
     sqlock_acquire_opts o = wait_opts(0, 0, 0);

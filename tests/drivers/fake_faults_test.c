@@ -64,7 +64,7 @@ TEST_AFTER(begin_fragile, test_settle_without_an_answer_ends_on_time_and_stays_u
 }
 
 /* P5: held by nobody for no longer than one lease. */
-TEST_AFTER(begin_fragile, test_unsure_grant_that_nobody_settles_ends_with_its_lease, other)
+TEST_AFTER(begin_fragile, test_unsure_grant_that_no_one_settles_ends_with_its_lease, other)
 {
     int64_t begun = now_us();
 
@@ -89,7 +89,7 @@ TEST_AFTER(begin_fragile, test_settle_of_a_release_without_an_answer_stays_unsur
 }
 
 /* P5: the row tells of the other owner now. Nothing but our release can have let it in so early. */
-TEST_AFTER(begin_fragile, test_release_asked_again_says_released_after_others_came_and_went, other)
+TEST_AFTER(begin_fragile, test_release_sent_again_says_released_after_others_came_and_went, other)
 {
     sqlock_lock *lock = release_unsure(w, fragile, SQLOCK_FAULT_LOSE_REPLY, 0, 60000);
 
@@ -100,7 +100,7 @@ TEST_AFTER(begin_fragile, test_release_asked_again_says_released_after_others_ca
 }
 
 /* The same, when nothing but renewals has kept it until then. */
-TEST_AFTER(begin_fragile, test_release_asked_again_says_released_after_renewals_and_others, other)
+TEST_AFTER(begin_fragile, test_release_sent_again_says_released_after_renewals_and_others, other)
 {
     sqlock_lock *lock = take_for(fragile, "nightly", 3000, SQLOCK_NO_RENEW);
 
@@ -115,7 +115,7 @@ TEST_AFTER(begin_fragile, test_release_asked_again_says_released_after_renewals_
 }
 
 /* The lease has ended meanwhile, which lets others in as well: it was held to the end, perhaps. */
-TEST_AFTER(begin_fragile, test_release_asked_again_after_the_end_and_others_says_lost, other)
+TEST_AFTER(begin_fragile, test_release_sent_again_after_the_end_and_others_says_lost, other)
 {
     sqlock_lock *lock = release_unsure(w, fragile, SQLOCK_FAULT_LOSE_REQUEST, 0, 500);
 
@@ -190,7 +190,7 @@ TEST(test_automatic_renewals_survive_lost_messages, m)
 }
 
 /* P5, P18: it may have been released, or broken before; a second call knows that too. */
-TEST(test_release_is_unsure_as_long_as_nobody_tells_whether_it_was_broken)
+TEST(test_release_is_unsure_as_long_as_no_one_says_whether_it_was_broken)
 {
     sqlock *a = open_with(w, with.request_ms = REQUEST_MS), *b = open_manager(w, NULL);
     sqlock_lock *lock = take_for(a, "nightly", 60000, SQLOCK_NO_RENEW);
@@ -222,7 +222,7 @@ TEST(test_serialization_failures_are_tried_again, m)
     give(lock);
 }
 
-TEST(test_failures_without_end_are_told_as_they_are)
+TEST(test_failures_without_end_are_reported_as_they_are)
 {
     sqlock *m = open_with(w, with.request_ms = REQUEST_MS);
     sqlock_acquire_opts o = wait_opts(0, 0, 0);
@@ -327,7 +327,7 @@ TEST(test_row_that_fails_again_and_again_is_left_for_the_next_sweep)
 }
 
 /* Two statements go well, and then no request arrives any more; or none from the first. */
-TEST(test_reap_tells_when_the_server_has_gone_or_is_silent)
+TEST(test_reap_says_when_the_server_has_gone_or_is_silent)
 {
     sqlock_reap_opts o = reap_at_once();
     sqlock_reap_report r = {.size = sizeof r};

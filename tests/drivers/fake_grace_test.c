@@ -4,7 +4,7 @@
 
 enum { GRACE = 1500 };
 
-TEST(test_nobody_is_granted_a_lock_in_the_grace_after_a_failover)
+TEST(test_no_one_is_granted_a_lock_in_the_grace_after_a_failover)
 {
     sqlock *m = open_with(w, with.grace_ms = GRACE), *eager = open_manager(w, NULL);
     sqlock_acquire_opts o = wait_opts(patience_ms(20000), 0, 0);
@@ -77,7 +77,7 @@ TEST(test_unsure_grant_that_survived_is_settled_in_a_grace)
     ok(sqlock_settle(lock, patience_ms(10000), &said));
 }
 
-TEST(test_server_is_told_of_a_longer_lease_before_it_is_granted, m, other)
+TEST(test_server_learns_of_a_longer_lease_before_it_is_granted, m, other)
 {
     sqlock_fake *db = fake_at(&w->place);
 
@@ -93,7 +93,7 @@ TEST(test_server_is_told_of_a_longer_lease_before_it_is_granted, m, other)
 }
 
 /* Nothing was asked of the lock yet: whatever happens, there is nothing to be settled. */
-TEST_AFTER(begin_fragile, test_failure_to_tell_of_a_longer_lease_leaves_nothing_unsure, other)
+TEST_AFTER(begin_fragile, test_failure_to_send_a_longer_lease_leaves_nothing_unsure, other)
 {
     sqlock_acquire_opts o = wait_opts(0, 2 * SQLOCK_LEASE_DEFAULT_MS, 0);
     long before = seen(w, SQLOCK_STMT_ACQUIRE);

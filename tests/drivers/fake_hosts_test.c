@@ -31,7 +31,7 @@ BARE_TEST(test_P8_a_slow_host_has_what_others_left)
     assert_int_equal(visited(3), 0);
 }
 
-BARE_TEST(test_the_host_that_answered_last_is_asked_first)
+BARE_TEST(test_the_host_that_answered_last_is_tried_first)
 {
     sqlock *m;
 
@@ -54,7 +54,7 @@ BARE_TEST(test_a_host_that_denies_us_is_passed_over)
 }
 
 /* And nobody waits for a password to become right. */
-BARE_TEST(test_P18_what_all_hosts_say_is_told_at_once)
+BARE_TEST(test_P18_what_all_hosts_say_is_reported_at_once)
 {
     sqlock *m;
 
@@ -114,7 +114,7 @@ BARE_TEST(test_P2_a_server_that_was_overtaken_is_the_last_resort)
     give(lock);
 }
 
-BARE_TEST(test_P18_all_failures_are_told)
+BARE_TEST(test_P18_all_failures_are_reported)
 {
     sqlock *m;
 

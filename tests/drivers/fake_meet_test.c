@@ -7,7 +7,7 @@
 /* Its callback says AT_RISK, and does not return. */
 static sqlock_lock *put_at_risk(struct world *w, sqlock *m, struct told *t)
 {
-    sqlock_acquire_opts o = told_opts(t, patience_ms(1500), 0);
+    sqlock_acquire_opts o = reported_opts(t, patience_ms(1500), 0);
     sqlock_lock *lock = take_with(m, "nightly", &o);
 
     atomic_store(&t->stay, 1);
@@ -17,7 +17,7 @@ static sqlock_lock *put_at_risk(struct world *w, sqlock *m, struct told *t)
     return lock;
 }
 
-static void check_told_after(struct told *t, sqlock_why why)
+static void check_reported_after(struct told *t, sqlock_why why)
 {
     assert_int_equal(atomic_load(&t->at_risk) + atomic_load(&t->lost), 0);
     atomic_store(&t->stay, 0);
@@ -26,7 +26,7 @@ static void check_told_after(struct told *t, sqlock_why why)
     assert_int_equal(atomic_load(&t->why), (int)why);
 }
 
-TEST(test_P6_a_break_during_a_callback_is_told_behind_it, m, other)
+TEST(test_P6_a_break_during_a_callback_is_reported_behind_it, m, other)
 {
     static struct told t;
     sqlock_lock *lock = put_at_risk(w, m, &t);
@@ -34,21 +34,21 @@ TEST(test_P6_a_break_during_a_callback_is_told_behind_it, m, other)
     sqlock_fake_down(fake_at(&w->place), 0);
     ok(sqlock_break(other, "nightly", sqlock_lock_token(lock), &said));
     assert_soon(sqlock_lock_state(lock) == SQLOCK_LOST, patience_ms(2000));
-    check_told_after(&t, SQLOCK_WHY_BROKEN);
+    check_reported_after(&t, SQLOCK_WHY_BROKEN);
 }
 
-TEST(test_P6_a_deadline_during_a_callback_is_told_behind_it, m)
+TEST(test_P6_a_deadline_during_a_callback_is_reported_behind_it, m)
 {
     static struct told t;
     sqlock_lock *lock = put_at_risk(w, m, &t);
 
     await_loss(lock);
-    check_told_after(&t, SQLOCK_WHY_EXPIRED);
+    check_reported_after(&t, SQLOCK_WHY_EXPIRED);
     sqlock_fake_down(fake_at(&w->place), 0);
 }
 
 /* One lock's callback holds up those of others; none is left out. */
-TEST(test_P6_losses_during_the_callback_of_another_lock_are_all_told, m)
+TEST(test_P6_losses_during_the_callback_of_another_lock_are_all_reported, m)
 {
     sqlock_acquire_opts o;
     sqlock_lock *locks[4];
@@ -57,7 +57,7 @@ TEST(test_P6_losses_during_the_callback_of_another_lock_are_all_told, m)
 
     for (int i = 0; i < 4; i++) {
         snprintf(name, sizeof name, "%d", i);
-        o = told_opts(&t[i], 300 + 20 * i, SQLOCK_NO_RENEW);
+        o = reported_opts(&t[i], 300 + 20 * i, SQLOCK_NO_RENEW);
         locks[i] = take_with(m, name, &o);
     }
     atomic_store(&t[0].stay, 1);

@@ -4,10 +4,10 @@
 /* ---- slow and silent servers ----------------------------------------------------------------- */
 
 /* P6: while the renewal hangs. */
-TEST(test_loss_is_told_at_the_deadline_while_the_renewal_hangs, m)
+TEST(test_loss_is_reported_at_the_deadline_while_the_renewal_hangs, m)
 {
     static struct told t;
-    sqlock_acquire_opts o = told_opts(&t, 500, 0);
+    sqlock_acquire_opts o = reported_opts(&t, 500, 0);
     int64_t deadline;
 
     stall(w, SQLOCK_STMT_RENEW, ALWAYS, 20000);

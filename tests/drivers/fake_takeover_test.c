@@ -13,7 +13,7 @@ static sqlock_lock *lock;
 
 static void begin_leased_for(struct world *w, int32_t request_ms, unsigned flags)
 {
-    sqlock_acquire_opts o = told_opts(&told, LEASE_MS, flags);
+    sqlock_acquire_opts o = reported_opts(&told, LEASE_MS, flags);
 
     m = open_hosts(w, request_ms);
     lock = take_with(m, NAME, &o);
@@ -41,7 +41,7 @@ static void promote_second(bool has_it)
 }
 
 /* A request of another name finds the new server, long before the next renewal. */
-static void ask_for_another_name(void)
+static void request_another_name(void)
 {
     sqlock_acquire_opts o = wait_opts(patience_ms(2000), 0, SQLOCK_NO_RENEW);
 
@@ -54,7 +54,7 @@ TEST_WITH(BARE, begin_leased, test_P2_a_lease_that_the_new_server_has_goes_on)
 
     promote_second(true);
     begun = now_us();
-    ask_for_another_name();
+    request_another_name();
     assert_soon(atomic_load(&told.held) == 1, patience_ms(500));
     assert_true(now_us() - begun < LEASE_MS / 3 * 1000 || patience_ms(1) > 1);
     assert_int_equal(atomic_load(&told.lost), 0);
@@ -68,7 +68,7 @@ TEST_WITH(BARE, begin_leased, test_P6_a_lease_is_at_risk_until_the_new_server_co
 {
     promote_second(true);
     sqlock_fake_fault(hosts[1].db, SQLOCK_STMT_RENEW, SQLOCK_FAULT_STALL, 0, 1, 300);
-    ask_for_another_name();
+    request_another_name();
     assert_soon(atomic_load(&told.at_risk) == 1, 200);
     assert_state(SQLOCK_AT_RISK, lock);
     assert_true(sqlock_is_held(lock));
@@ -79,7 +79,7 @@ TEST_WITH(BARE, begin_leased, test_P6_a_lease_is_at_risk_until_the_new_server_co
 TEST_WITH(BARE, begin_leased, test_P6_a_lease_that_the_new_server_has_not_is_lost_at_once)
 {
     promote_second(false);
-    ask_for_another_name();
+    request_another_name();
     assert_soon(sqlock_lock_state(lock) == SQLOCK_LOST, patience_ms(500));
     assert_true(sqlock_now_us() < sqlock_lock_deadline_us(lock));
     assert_lost(lock, SQLOCK_WHY_FORGOTTEN);
@@ -96,7 +96,7 @@ BARE_TEST(test_P6_a_lease_that_is_not_renewed_is_looked_at)
     deadline = sqlock_lock_deadline_us(lock);
     promote_second(true);
     renewals = sqlock_fake_seen(hosts[1].db, SQLOCK_STMT_RENEW);
-    ask_for_another_name();
+    request_another_name();
     assert_soon(atomic_load(&told.held) == 1, patience_ms(500));
     assert_int_equal(sqlock_fake_seen(hosts[1].db, SQLOCK_STMT_RENEW), renewals);
     /* the renewal before it was lost with the old server */
@@ -108,7 +108,7 @@ BARE_TEST(test_P6_a_lease_that_is_not_renewed_is_looked_at)
     host_cut(1);
     sqlock_fake_failover(hosts[2].db);
     sqlock_fake_failover(hosts[2].db);
-    ask_for_another_name();
+    request_another_name();
     assert_soon(sqlock_lock_state(lock) == SQLOCK_LOST, patience_ms(500));
     assert_lost(lock, SQLOCK_WHY_FORGOTTEN);
 }
@@ -139,7 +139,7 @@ BARE_TEST(test_P7_a_check_that_hangs_costs_no_other_lease)
     ok(sqlock_renew(slow, &said));
     sqlock_fake_fault(hosts[0].db, SQLOCK_STMT_LEASE, SQLOCK_FAULT_STALL, 0, 1, 20000);
     promote_second(true);
-    ask_for_another_name();
+    request_another_name();
     sleep_ms(2 * LEASE_MS);
     assert_int_equal(atomic_load(&told.lost), 0);
     assert_true(sqlock_is_held(lock));
@@ -197,7 +197,7 @@ BARE_TEST(test_P2_an_older_server_that_answers_late_is_not_believed)
     sleep_ms(50);
     host_is(0, REFUSES);
     host_cut(1);
-    ask_for_another_name();
+    request_another_name();
     host_is(0, PRIMARY);
     pthread_join(late.thread, NULL);
     assert_ok(late.code, &late.err);

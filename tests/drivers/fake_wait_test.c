@@ -67,7 +67,7 @@ TEST(test_wait_for_a_row_that_is_locked_ends_as_busy)
 
 /* The one connection of the calls is kept by a request that the server does not answer. That the
  * others hear nothing is not the database's silence. */
-TEST(test_who_gets_no_connection_in_time_is_told_so, m)
+TEST(test_who_gets_no_connection_in_time_learns_it, m)
 {
     sqlock_acquire_opts o = wait_opts(SQLOCK_WAIT_FOREVER, 0, SQLOCK_NO_RENEW);
     sqlock_lock *lock = NULL;
@@ -89,7 +89,7 @@ TEST(test_who_gets_no_connection_in_time_is_told_so, m)
 }
 
 /* The same for one who has been told of a holder before: that stands. */
-TEST(test_who_gets_no_connection_for_another_try_is_told_of_the_holder, a, m)
+TEST(test_who_gets_no_connection_for_another_try_learns_of_the_holder, a, m)
 {
     sqlock_lock *held = take(a, "nightly"), *other = take_for(m, "other", 0, SQLOCK_NO_RENEW);
     struct waiter t = {.m = m, .name = "nightly", .opts = wait_opts(400, 0, SQLOCK_NO_RENEW)};

@@ -3,7 +3,7 @@
 #include <dlfcn.h>
 #include <mysql.h>
 
-#include "tests/drivers/mysql_guest.h"
+#include "tests/drivers/mysql_adopted.h"
 #include "tests/drivers/suite.h"
 #include "tests/lib/my.h"
 #include "tests/lib/mysql_quirks.h"
@@ -109,23 +109,23 @@ TEST(test_connection_that_was_made_anew_is_lost)
     assert_true(run(OUR_READ) < 0);
     assert_true(said.flags & SQLOCK_RECONNECT);
     assert_true(point(SQLOCK_SAVEPOINT_SET) < 0);
-    end_guest();
+    end_adopted();
     ok(adopt(g.app, &g.conn));
-    be_a_guest();
+    be_adopted();
 }
 
 /* ---- the transaction's state ----------------------------------------------------------------- */
 
-TEST_AFTER(begin_guest, test_autocommit_off_is_an_open_transaction)
+TEST_AFTER(begin_adopted, test_autocommit_off_is_an_open_transaction)
 {
     void *other = app_connect();
 
     app_exec(g.app, "SET autocommit = 0");
-    be_a_guest(); /* its first statement */
+    be_adopted(); /* its first statement */
     assert_int_equal(seen_by(other), 10);
     app_exec(g.app, "ROLLBACK");
     assert_int_equal(seen_by(g.app), 10);
-    be_a_guest(); /* an old one */
+    be_adopted(); /* an old one */
     app_exec(g.app, "COMMIT");
     assert_int_equal(seen_by(other), 110);
     assert_int_equal(tx(), SQLOCK_TX_ACTIVE);
@@ -134,7 +134,7 @@ TEST_AFTER(begin_guest, test_autocommit_off_is_an_open_transaction)
     says(SQLOCK_ESTATE, run(OUR_WRITE));
 }
 
-TEST_AFTER(begin_guest, test_statement_in_a_read_only_transaction_fails_alone)
+TEST_AFTER(begin_adopted, test_statement_in_a_read_only_transaction_fails_alone)
 {
     app_exec(g.app, "START TRANSACTION READ ONLY");
     point_ok(SQLOCK_SAVEPOINT_SET);
@@ -147,7 +147,7 @@ TEST_AFTER(begin_guest, test_statement_in_a_read_only_transaction_fails_alone)
 
 /* ---- what is under way ----------------------------------------------------------------------- */
 
-static void send_and_guest(void)
+static void send_and_adopted(void)
 {
     MYSQL_RES *res;
 
@@ -158,7 +158,7 @@ static void send_and_guest(void)
     assert_non_null(res = mysql_store_result(native(g.app)));
     assert_string_equal(mysql_fetch_row(res)[0], "7");
     mysql_free_result(res);
-    be_a_guest();
+    be_adopted();
 }
 
 TEST(test_answer_behind_another_is_left_alone)
@@ -168,7 +168,7 @@ TEST(test_answer_behind_another_is_left_alone)
     assert_in_the_middle();
     assert_int_equal(mysql_next_result(native(g.app)), 0);
     mysql_free_result(mysql_store_result(native(g.app)));
-    be_a_guest();
+    be_adopted();
 }
 
 static MYSQL_STMT *execute(const char *sql, unsigned long cursor)
@@ -190,9 +190,9 @@ TEST_AFTER(begin_in_transaction, test_rows_of_a_prepared_statement_are_left_alon
     assert_int_equal(mysql_stmt_fetch(stmt), 0);
     assert_in_the_middle();
     mysql_stmt_free_result(stmt);
-    be_a_guest();
+    be_adopted();
     mysql_stmt_close(stmt); /* the server does not answer to that */
-    be_a_guest();
+    be_adopted();
 }
 
 TEST_AFTER(begin_mysql, test_cursor_of_the_application_goes_on)
@@ -202,9 +202,9 @@ TEST_AFTER(begin_mysql, test_cursor_of_the_application_goes_on)
     app_exec(g.app, "BEGIN");
     stmt = execute("SELECT id FROM app_row ORDER BY id", CURSOR_TYPE_READ_ONLY);
     assert_int_equal(mysql_stmt_fetch(stmt), 0);
-    be_a_guest();
+    be_adopted();
     assert_int_equal(mysql_stmt_fetch(stmt), 0);
-    be_a_guest();
+    be_adopted();
     assert_int_equal(mysql_stmt_fetch(stmt), MYSQL_NO_DATA);
     mysql_stmt_close(stmt);
 }
@@ -219,19 +219,19 @@ TEST_AFTER(begin_in_transaction, test_answer_of_any_length_is_known_to_have_come
         app_exec(g.app, sql);
         assert_int_equal(tx(), SQLOCK_TX_ACTIVE);
     }
-    be_a_guest();
+    be_adopted();
 }
 
 /* ---- what the application reads next --------------------------------------------------------- */
 
-static void insert_and_guest(void)
+static void insert_and_adopted(void)
 {
     unsigned long long id;
 
     app_exec(g.app, "INSERT INTO app_new (n) VALUES (1), (2)");
     id = mysql_insert_id(native(g.app));
     assert_true(id > 0);
-    be_a_guest();
+    be_adopted();
     assert_true(mysql_insert_id(native(g.app)) == id);
     assert_true(mysql_affected_rows(native(g.app)) == 2);
     assert_string_equal(mysql_info(native(g.app)), "Records: 2  Duplicates: 0  Warnings: 0");
@@ -259,13 +259,13 @@ TEST_AFTER(begin_mysql, test_last_error_and_warnings_are_given_back)
     app_exec(g.app, "BEGIN", "INSERT INTO app_new (n) VALUES (1)");
     assert_false(g.side->exec(g.app, "INSERT INTO app_new (n) VALUES (1)"));
     snprintf(text, sizeof text, "%s", mysql_error(native(g.app)));
-    be_a_guest();
+    be_adopted();
     assert_int_equal(mysql_errno(native(g.app)), 1062);
     assert_string_equal(mysql_error(native(g.app)), text);
     assert_string_equal(mysql_sqlstate(native(g.app)), "23000");
     app_exec(g.app, "SELECT CAST('x' AS SIGNED)");
     assert_int_equal(mysql_warning_count(native(g.app)), 1);
-    be_a_guest();
+    be_adopted();
     assert_int_equal(mysql_warning_count(native(g.app)), 1);
     assert_int_equal(mysql_errno(native(g.app)), 0);
 }
@@ -277,8 +277,8 @@ TEST(test_compressed_connection_is_as_good)
     begin_mysql_as(w, NULL, CLIENT_COMPRESS, NULL);
     other = app_connect();
     app_exec(g.app, "BEGIN");
-    insert_and_guest();
-    send_and_guest();
+    insert_and_adopted();
+    send_and_adopted();
     app_exec(g.app, "COMMIT");
     assert_int_equal(seen_by(other), 210);
 }

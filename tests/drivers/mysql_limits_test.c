@@ -2,7 +2,7 @@
  * our own is not bound by the first; the second is told for what it is. */
 #include <sqlock/mysql.h>
 
-#include "tests/drivers/suite_guest.h"
+#include "tests/drivers/suite_in_transaction.h"
 #include "tests/lib/my.h"
 #include "tests/lib/mysql_quirks.h"
 
@@ -30,7 +30,7 @@ TEST_AFTER(begin_app, test_limit_of_a_user_does_not_bind_our_connections)
     my_exec("DROP USER limited@localhost");
 }
 
-TEST_AFTER(begin_app, test_limit_of_a_statement_is_not_told_as_contention)
+TEST_AFTER(begin_app, test_limit_of_a_statement_is_not_reported_as_contention)
 {
     if (!my_is_mariadb())
         skip();

@@ -159,7 +159,7 @@ TEST_AFTER(set_stage, test_lock_wait_timeout_of_the_application_does_not_end_a_w
 }
 
 /* The user may not know of others' sessions: nobody is told, and all else is the same. */
-TEST_AFTER(set_stage, test_blocker_is_not_told_to_a_user_without_rights)
+TEST_AFTER(set_stage, test_blocker_is_not_reported_to_a_user_without_rights)
 {
     sqlock_row_opts o = SQLOCK_ROW_OPTS_INIT;
     sqlock_blocker b = {.size = sizeof b};

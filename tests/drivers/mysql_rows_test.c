@@ -4,7 +4,7 @@
 
 #include <sqlock/mysql.h>
 
-#include "tests/drivers/suite_guest.h"
+#include "tests/drivers/suite_in_transaction.h"
 #include "tests/lib/my.h"
 #include "tests/lib/mysql_quirks.h"
 

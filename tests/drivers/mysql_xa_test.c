@@ -4,7 +4,7 @@
 #include <sqlock/mysql.h>
 #include <sqlock/transaction.h>
 
-#include "tests/drivers/mysql_guest.h"
+#include "tests/drivers/mysql_adopted.h"
 #include "tests/drivers/suite.h"
 #include "tests/lib/my.h"
 #include "tests/lib/mysql_quirks.h"

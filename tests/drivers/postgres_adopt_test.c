@@ -3,7 +3,7 @@
 #include <sqlock/postgres.h>
 #include <sqlock/transaction.h>
 
-#include "tests/drivers/suite_guest.h"
+#include "tests/drivers/suite_in_transaction.h"
 #include "tests/lib/pg.h"
 #include "tests/lib/postgres_app.h"
 #include "tests/lib/postgres_quirks.h"
@@ -28,7 +28,7 @@ static void receive_notice(void *arg, const PGresult *res)
 /* An application whose transaction is open, and which can shout. */
 static void begin_shouting(struct world *w)
 {
-    begin_guest(w);
+    begin_adopted(w);
     n_notices = 0;
     app_exec(g.app, "CREATE FUNCTION shout() RETURNS int LANGUAGE plpgsql AS "
                     "$$ BEGIN RAISE NOTICE 'hey'; RETURN 1; END $$");
@@ -38,11 +38,11 @@ static void begin_shouting(struct world *w)
 TEST_AFTER(begin_shouting, test_notice_processor_of_the_application_hears_nothing_of_ours)
 {
     PQsetNoticeProcessor(native(g.app), process_notice, &n_notices);
-    be_a_guest();
+    be_adopted();
     ok(run("SELECT 0, 1 FROM shout()"));
     app_exec(g.app, "SET LOCAL client_min_messages = debug5");
     n_notices = 0;
-    be_a_guest();
+    be_adopted();
     assert_int_equal(n_notices, 0);
     app_exec(g.app, "SET LOCAL client_min_messages = notice");
     n_notices = 0;
@@ -54,7 +54,7 @@ TEST_AFTER(begin_shouting, test_notice_processor_of_the_application_hears_nothin
 TEST_AFTER(begin_shouting, test_notice_receiver_of_the_application_stays_in_its_place)
 {
     PQsetNoticeReceiver(native(g.app), receive_notice, &n_notices);
-    be_a_guest();
+    be_adopted();
     assert_int_equal(n_notices, 0);
     ok(run("SELECT 0, 1 FROM shout()"));
     assert_int_equal(n_notices, 1); /* as the README says of triggers */
@@ -85,7 +85,7 @@ static bool notified(PGconn *pg)
     return came;
 }
 
-TEST_AFTER(begin_guest, test_notifications_reach_the_application)
+TEST_AFTER(begin_adopted, test_notifications_reach_the_application)
 {
     char listen[80];
     PGconn *pg = native(g.app);
@@ -95,23 +95,23 @@ TEST_AFTER(begin_guest, test_notifications_reach_the_application)
     pg_exec("NOTIFY %s", g.w->place.schema);
     assert_true(readable_within(PQsocket(pg), patience_ms(5000)));
     app_exec(g.app, "BEGIN"); /* now libpq has it, and the application has not looked */
-    be_a_guest();
+    be_adopted();
     assert_true(notified(pg));
     assert_false(notified(pg));
     pg_exec("NOTIFY %s", g.w->place.schema);
-    be_a_guest();
+    be_adopted();
     app_exec(g.app, "COMMIT");
     assert_soon(notified(pg), patience_ms(5000));
 }
 
 /* ---- modes of a connection ------------------------------------------------------------------- */
 
-TEST_AFTER(begin_guest, test_mode_of_waiting_is_as_before)
+TEST_AFTER(begin_adopted, test_mode_of_waiting_is_as_before)
 {
     for (int nonblocking = 0; nonblocking < 2; nonblocking++) {
         assert_int_equal(PQsetnonblocking(native(g.app), nonblocking), 0);
         app_exec(g.app, "BEGIN");
-        be_a_guest();
+        be_adopted();
         assert_int_equal(PQisnonblocking(native(g.app)), nonblocking);
         point_ok(SQLOCK_SAVEPOINT_SET);
         says(SQLOCK_ETIMEOUT, run_until(g.side->slow, sqlock_now_us() + 50000));
@@ -122,7 +122,7 @@ TEST_AFTER(begin_guest, test_mode_of_waiting_is_as_before)
 }
 
 /* Behind our savepoint they are ours for a moment; what it changed is kept when it is released. */
-TEST_AFTER(begin_guest, test_time_limits_of_the_application_are_put_back)
+TEST_AFTER(begin_adopted, test_time_limits_of_the_application_are_put_back)
 {
     static const char *const limits[] = {
         "SET LOCAL lock_timeout = '1ms'; SET LOCAL statement_timeout = '7s'",
@@ -134,8 +134,8 @@ TEST_AFTER(begin_guest, test_time_limits_of_the_application_are_put_back)
 
         app_exec(g.app, "BEGIN", limits[i]);
         before = g.side->settings(g.app);
-        be_a_guest();
-        still_tells(before, g.side->settings);
+        be_adopted();
+        still_says(before, g.side->settings);
         app_exec(g.app, "COMMIT");
         before = g.side->settings(g.app);
         assert_true(i != 1 || strstr(before, "lock_timeout=10800000"));
@@ -157,7 +157,7 @@ TEST_AFTER(begin_in_transaction, test_copy_in_progress_is_left_alone)
         assert_int_equal(PQresultStatus(res), PGRES_COMMAND_OK);
         PQclear(res);
     }
-    be_a_guest();
+    be_adopted();
     app_exec(g.app, "COMMIT");
     assert_int_equal(app_number(g.app, "SELECT n FROM app_row WHERE id = 2"), 20);
 }
@@ -167,7 +167,7 @@ TEST_AFTER(begin_in_transaction, test_statement_that_was_only_sent_is_left_alone
     assert_true(PQsendQuery(native(g.app), "SELECT pg_catalog.generate_series(1, 3)"));
     assert_in_the_middle();
     assert_int_equal(g.side->read_rest(g.app), 0); /* three rows in one result */
-    be_a_guest();
+    be_adopted();
 }
 
 #ifdef LIBPQ_HAS_PIPELINING
@@ -177,7 +177,7 @@ TEST_AFTER(begin_in_transaction, test_pipeline_is_left_alone)
     assert_int_equal(PQenterPipelineMode(native(g.app)), 1);
     assert_in_the_middle();
     assert_int_equal(PQexitPipelineMode(native(g.app)), 1);
-    be_a_guest();
+    be_adopted();
 }
 #endif
 
@@ -203,7 +203,7 @@ TEST_AFTER(begin_in_transaction, test_unnamed_statement_is_gone_and_never_ours)
 
     assert_int_equal(PQresultStatus(res), PGRES_COMMAND_OK);
     PQclear(res);
-    be_a_guest();
+    be_adopted();
     res = PQexecPrepared(native(g.app), "", 0, NULL, NULL, NULL, 0);
     assert_string_equal(PQresultErrorField(res, PG_DIAG_SQLSTATE), "26000");
     PQclear(res);
@@ -214,7 +214,7 @@ TEST_AFTER(begin_in_transaction, test_cursor_of_the_application_goes_on)
     app_exec(g.app, "DECLARE c CURSOR FOR SELECT * FROM generate_series(1, 9)");
     for (int i = 1; i <= 9; i++) {
         assert_int_equal(app_number(g.app, "FETCH c"), i);
-        be_a_guest();
+        be_adopted();
     }
     app_exec(g.app, "COMMIT");
 }
@@ -264,7 +264,7 @@ TEST_AFTER(begin_app, test_guard_works_whatever_is_set_and_leaves_it_so)
         n_notices = 0;
         ok(sqlock_guard(lock, conn, &said));
         assert_int_equal(n_notices, 0);
-        still_tells(before, g.side->settings);
+        still_says(before, g.side->settings);
         app_exec(g.app, "COMMIT", "RESET ALL");
     }
     sqlock_conn_free(conn);
@@ -296,7 +296,7 @@ TEST_AFTER(begin_app, test_functions_before_those_of_pg_catalog_are_not_called)
 }
 
 /* The server would read another name. */
-TEST_AFTER(begin_guest, test_name_that_the_encoding_would_change_is_refused)
+TEST_AFTER(begin_adopted, test_name_that_the_encoding_would_change_is_refused)
 {
     const char *sql = "SELECT 0, 1 FROM \"gr\xc3\xb6\xc3\x9f"
                       "e\"";
@@ -310,11 +310,11 @@ TEST_AFTER(begin_guest, test_name_that_the_encoding_would_change_is_refused)
     app_exec(g.app, "SET client_encoding = 'LATIN1'");
     says(SQLOCK_EREFUSED, run(sql));
     assert_non_null(strstr(said.text, "LATIN1"));
-    be_a_guest();
+    be_adopted();
     app_exec(g.app, "COMMIT");
 }
 
-TEST_AFTER(begin_guest, test_error_of_another_encoding_is_told_in_utf8)
+TEST_AFTER(begin_adopted, test_error_of_another_encoding_is_reported_in_utf8)
 {
     app_exec(g.app, "CREATE FUNCTION fail() RETURNS int LANGUAGE plpgsql AS "
                     "$$ BEGIN RAISE EXCEPTION 'gr\xc3\xb6\xc3\x9f"

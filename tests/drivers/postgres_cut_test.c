@@ -4,7 +4,7 @@
 
 #include <sqlock/postgres.h>
 
-#include "tests/drivers/suite_guest.h"
+#include "tests/drivers/suite_in_transaction.h"
 #include "tests/lib/pg.h"
 #include "tests/lib/postgres_app.h"
 #include "tests/lib/postgres_quirks.h"
@@ -16,7 +16,7 @@ enum { CUT_MS = 2000 };
 
 /* ---- statements that somebody else ends ------------------------------------------------------ */
 
-TEST_AFTER(begin_guest, test_timeouts_of_the_application_end_ours_and_not_its_transaction)
+TEST_AFTER(begin_adopted, test_timeouts_of_the_application_end_ours_and_not_its_transaction)
 {
     void *other = app_connect();
 
@@ -36,7 +36,7 @@ TEST_AFTER(begin_guest, test_timeouts_of_the_application_end_ours_and_not_its_tr
     app_exec(g.app, "COMMIT");
 }
 
-TEST_AFTER(begin_in_transaction, test_session_that_ends_during_a_statement_is_told)
+TEST_AFTER(begin_in_transaction, test_session_that_ends_during_a_statement_is_reported)
 {
     int rc;
 
@@ -89,7 +89,7 @@ static void *cancel_late(void *app)
     return NULL;
 }
 
-TEST_AFTER(begin_guest, test_cancel_never_hits_a_statement_of_the_application)
+TEST_AFTER(begin_adopted, test_cancel_never_hits_a_statement_of_the_application)
 {
     enum { TIMES = 200 };
     pthread_t thread;
@@ -117,7 +117,7 @@ static void assert_severed(int rc, int64_t begun, int32_t wait_ms)
 }
 
 /* Nothing of ours is read by the application when the network is back. */
-TEST_AFTER(begin_guest, test_link_that_is_silent_is_cut_and_no_answer_of_ours_is_left)
+TEST_AFTER(begin_adopted, test_link_that_is_silent_is_cut_and_no_answer_of_ours_is_left)
 {
     const proxy_mode modes[] = {PROXY_HOLD_DOWN, PROXY_HOLD_UP, PROXY_HOLD};
     struct proxy *proxy = proxy_start_pg();
@@ -138,11 +138,11 @@ TEST_AFTER(begin_guest, test_link_that_is_silent_is_cut_and_no_answer_of_ours_is
         assert_int_equal(PQisnonblocking(native(g.app)), 0);
         assert_int_equal(app_number(g.app, "SELECT 42"), 42);
     }
-    end_guest();
+    end_adopted();
     proxy_stop(proxy);
 }
 
-TEST_AFTER(begin_guest, test_network_that_refuses_the_cancel_costs_the_link)
+TEST_AFTER(begin_adopted, test_network_that_refuses_the_cancel_costs_the_link)
 {
     struct proxy *proxy = proxy_start_pg();
     int64_t begun;
@@ -154,12 +154,12 @@ TEST_AFTER(begin_guest, test_network_that_refuses_the_cancel_costs_the_link)
     rc = run_until(g.side->slow, begun + 100000);
     proxy_refuse(proxy, 0);
     assert_severed(rc, begun, 100);
-    end_guest();
+    end_adopted();
     proxy_stop(proxy);
 }
 
 /* It ends by itself before it is given up. */
-TEST_AFTER(begin_guest, test_statement_that_ends_a_little_late_is_answered)
+TEST_AFTER(begin_adopted, test_statement_that_ends_a_little_late_is_answered)
 {
     struct proxy *proxy = proxy_start_pg();
     int rc;
@@ -171,12 +171,12 @@ TEST_AFTER(begin_guest, test_statement_that_ends_a_little_late_is_answered)
     ok(rc);
     assert_int_equal(rows_int(g.rows, 0, SQLOCK_COL_OUTCOME, -1), 1);
     assert_int_equal(g.adopter->tx_state(g.conn), SQLOCK_TX_ACTIVE);
-    end_guest();
+    end_adopted();
     proxy_stop(proxy);
 }
 
 /* The kernel of a server whose processes are stopped goes on accepting connections. */
-TEST_AFTER(begin_guest, test_server_that_is_stopped_is_not_waited_for)
+TEST_AFTER(begin_adopted, test_server_that_is_stopped_is_not_waited_for)
 {
     pid_t postmaster =
         (pid_t)private_number("SELECT split_part(pg_read_file('postmaster.pid'), E'\\n', 1)::int");

@@ -3,7 +3,7 @@
 #include <sqlock/postgres.h>
 #include <sqlock/register.h>
 
-#include "tests/drivers/suite_guest.h"
+#include "tests/drivers/suite_in_transaction.h"
 #include "tests/lib/pg.h"
 #include "tests/lib/postgres_quirks.h"
 
@@ -59,7 +59,7 @@ TEST_AFTER(begin_app, test_limits_of_a_role_do_not_bind_our_connections)
 
 /* The twin of both: nothing is set there, so that the limits rule. The one says that somebody has
  * the row, the other nothing of the kind. */
-TEST_AFTER(begin_app, test_limits_where_nothing_may_be_set_are_told)
+TEST_AFTER(begin_app, test_limits_where_nothing_may_be_set_are_reported)
 {
     connect_limited(SQLOCK_OPEN_UNPREPARED);
     says(SQLOCK_EDB, run_meanwhile_locked());
@@ -79,7 +79,7 @@ static int64_t waiting(void)
 }
 
 /* Nobody hears what comes of them, and each is a session less for others. */
-TEST_AFTER(begin_guest, test_sessions_of_requests_that_were_given_up_do_not_wait_on)
+TEST_AFTER(begin_adopted, test_sessions_of_requests_that_were_given_up_do_not_wait_on)
 {
     int64_t version;
     sqlock *m = open_with(g.w, with.request_ms = 500);

@@ -287,7 +287,7 @@ static void use_all(const char *path, unsigned flags)
     assert_int_equal(private_number("SELECT is_called::int FROM public.ran"), 0);
 }
 
-BARE_TEST(test_nothing_of_a_stranger_runs_whatever_is_asked)
+BARE_TEST(test_nothing_of_a_stranger_runs_whatever_is_requested)
 {
     private_url();
     make_hostile();

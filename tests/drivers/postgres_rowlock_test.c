@@ -7,7 +7,7 @@
 #include "tests/lib/postgres_quirks.h"
 
 /* Each is made, asked about, and gone again. */
-static void ask_of(const char *const *tables, size_t n, int expected)
+static void send_of(const char *const *tables, size_t n, int expected)
 {
     for (size_t i = 0; i < n; i++) {
         app_exec(g.app, "BEGIN", tables[i]);
@@ -48,8 +48,8 @@ TEST_AFTER(set_row_stage, test_only_a_unique_index_of_all_rows_makes_a_key)
         "CREATE SEQUENCE x",
     };
 
-    ask_of(good, sizeof good / sizeof *good, SQLOCK_ABSENT);
-    ask_of(bad, sizeof bad / sizeof *bad, SQLOCK_EREFUSED);
+    send_of(good, sizeof good / sizeof *good, SQLOCK_ABSENT);
+    send_of(bad, sizeof bad / sizeof *bad, SQLOCK_EREFUSED);
 }
 
 /* An index that was never finished (CREATE INDEX CONCURRENTLY) holds not all rows. */
@@ -120,7 +120,7 @@ TEST_AFTER(set_row_stage, test_row_that_was_made_anew_during_the_wait_is_found)
     assert_int_equal(seen_by(g.app), 77);
 }
 
-TEST_AFTER(set_row_stage, test_right_that_is_missing_is_told)
+TEST_AFTER(set_row_stage, test_right_that_is_missing_is_reported)
 {
     app_exec(g.app, "BEGIN", "CREATE ROLE sqlock_reader_of_rows");
     app_exec(g.app, "GRANT SELECT ON app_row TO sqlock_reader_of_rows");
@@ -145,7 +145,7 @@ TEST_AFTER(set_row_stage, test_timeouts_of_the_application_are_kept_apart)
 
 /* A manager whose role has no rights but those that sqlock needs. The number is told to everybody,
  * the rest of another role's session is its own. */
-TEST_AFTER(set_row_stage, test_blocker_is_told_by_number_to_a_role_without_rights)
+TEST_AFTER(set_row_stage, test_blocker_is_reported_by_number_to_a_role_without_rights)
 {
     sqlock_open_opts opts = SQLOCK_OPEN_OPTS_INIT;
     sqlock_row_opts o = SQLOCK_ROW_OPTS_INIT;

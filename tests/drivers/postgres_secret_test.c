@@ -9,7 +9,7 @@
 
 #include <sqlock/postgres.h>
 
-#include "tests/drivers/suite_guest.h"
+#include "tests/drivers/suite_in_transaction.h"
 #include "tests/lib/pg.h"
 #include "tests/lib/postgres_app.h"
 #include "tests/lib/postgres_quirks.h"
@@ -83,7 +83,7 @@ static struct proxy *begin_watched(struct world *w)
 {
     struct proxy *proxy = proxy_start_pg();
 
-    begin_guest(w);
+    begin_adopted(w);
     begin_at(proxy_url(proxy));
     proxy_refuse(proxy, 1);
     setenv("PGPASSWORD", PASSWORD, 1);
@@ -95,7 +95,7 @@ static void end_watched(struct proxy *proxy)
 {
     thief_stop();
     unsetenv("PGPASSWORD");
-    end_guest();
+    end_adopted();
     proxy_stop(proxy);
 }
 

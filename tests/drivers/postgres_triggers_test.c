@@ -20,7 +20,7 @@ static void trigger(const char *body)
 }
 
 /* Whoever has read the row before would not see that it was changed. */
-TEST_AFTER(set_cas_stage, test_version_that_a_trigger_puts_back_asks_for_a_restart)
+TEST_AFTER(set_cas_stage, test_version_that_a_trigger_puts_back_requires_a_restart)
 {
     trigger("NEW.version = OLD.version; RETURN NEW");
     says(SQLOCK_ETXRESTART, set_price(cas.conn, 1, sqlock_int(1000), 11));

@@ -6,7 +6,7 @@
 
 #include <sqlock/sqlite.h>
 
-#include "tests/drivers/suite_guest.h"
+#include "tests/drivers/suite_in_transaction.h"
 #include "tests/lib/sqlite_app.h"
 #include "tests/lib/sqlite_quirks.h"
 
@@ -207,7 +207,7 @@ static int on_progress(void *user)
 }
 
 /* SQLite ends the transaction of a writing statement that its application interrupts. */
-TEST(test_progress_handler_stays_and_what_it_stops_is_told)
+TEST(test_progress_handler_stays_and_what_it_stops_is_reported)
 {
     int calls = 0;
 
@@ -241,7 +241,7 @@ static int on_authorize(void *user, int action, const char *a, const char *b, co
     return action == z->denied ? SQLITE_DENY : SQLITE_OK;
 }
 
-TEST(test_authorizer_stays_and_its_refusal_is_told)
+TEST(test_authorizer_stays_and_its_refusal_is_reported)
 {
     struct authorizer z = {.denied = SQLITE_UPDATE};
 
@@ -316,7 +316,7 @@ TEST(test_transaction_that_has_read_what_is_old_by_now_has_to_restart)
     assert_int_equal(said.code, SQLOCK_EDB);
 }
 
-TEST(test_transaction_that_a_full_disk_ended_is_told)
+TEST(test_transaction_that_a_full_disk_ended_is_reported)
 {
     void *other = begin(w, "DELETE");
 
@@ -370,7 +370,7 @@ TEST(test_failed_read_does_not_spend_the_connection)
 
 /* ---- which connections ----------------------------------------------------------------------- */
 
-TEST(test_file_that_was_replaced_is_told)
+TEST(test_file_that_was_replaced_is_reported)
 {
     begin(w, "DELETE");
     assert_int_equal(unlink(database_file(g.app)), 0);
@@ -380,7 +380,7 @@ TEST(test_file_that_was_replaced_is_told)
     assert_non_null(strstr(said.text, "replaced"));
 }
 
-TEST(test_connection_that_can_only_read_is_told)
+TEST(test_connection_that_can_only_read_is_reported)
 {
     begin(w, "DELETE");
     app_exec(g.app, "PRAGMA query_only = 1; BEGIN");

@@ -4,7 +4,7 @@
 
 #include <sqlock/sqlite.h>
 
-#include "tests/drivers/suite_guest.h"
+#include "tests/drivers/suite_in_transaction.h"
 #include "tests/lib/sqlite_app.h"
 #include "tests/lib/sqlite_quirks.h"
 
@@ -19,7 +19,7 @@ static int adopt_by(void (*library)(void), sqlite3 *db, void **out_conn)
     return g.adopter->adopt(&o, out_conn, &said);
 }
 
-TEST_AFTER(begin_guest, test_connection_without_locks_is_refused)
+TEST_AFTER(begin_adopted, test_connection_without_locks_is_refused)
 {
     char url[4300];
     sqlite3 *db = NULL;
@@ -33,7 +33,7 @@ TEST_AFTER(begin_guest, test_connection_without_locks_is_refused)
     sqlite3_close(db);
 }
 
-TEST_AFTER(begin_guest, test_connection_that_did_not_open_is_refused)
+TEST_AFTER(begin_adopted, test_connection_that_did_not_open_is_refused)
 {
     sqlite3 *db = NULL;
     void *conn;
@@ -101,11 +101,11 @@ static int adopt_from_a_second_copy(void *arg)
     return 0;
 }
 
-TEST_AFTER(begin_guest, test_connection_of_a_second_copy_is_refused)
+TEST_AFTER(begin_adopted, test_connection_of_a_second_copy_is_refused)
 {
     int result = child_wait(child_start(adopt_from_a_second_copy, NULL), patience_ms(20000));
 
-    end_guest();
+    end_adopted();
     if (result == NOT_HERE) {
         print_error("SKIP: SQLite is linked statically: there is nothing to copy\n");
         skip();
@@ -123,7 +123,7 @@ static int adopt_in_a_child(void *arg)
 }
 
 /* SQLite believes there in locks that it has not: nothing that is guarded so is safe. */
-TEST_AFTER(begin_guest, test_child_of_a_process_with_a_manager_adopts_nothing)
+TEST_AFTER(begin_adopted, test_child_of_a_process_with_a_manager_adopts_nothing)
 {
     open_manager(g.w, NULL);
     assert_int_equal(child_wait(child_start(adopt_in_a_child, NULL), patience_ms(10000)), 0);

@@ -297,7 +297,7 @@ static void note_event(sqlock_lock *lock, sqlock_state state, void *user)
                      1);
 }
 
-sqlock_acquire_opts told_opts(struct told *t, int32_t lease_ms, unsigned flags)
+sqlock_acquire_opts reported_opts(struct told *t, int32_t lease_ms, unsigned flags)
 {
     sqlock_acquire_opts o = wait_opts(0, lease_ms, flags);
 

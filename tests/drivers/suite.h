@@ -256,7 +256,7 @@ struct told {
     atomic_int in_callback, hold_up_ms, stay; /* stay: it does not return */
 };
 /* For a lock whose callbacks are noted there, and which is not waited for. */
-sqlock_acquire_opts told_opts(struct told *t, int32_t lease_ms, unsigned flags);
+sqlock_acquire_opts reported_opts(struct told *t, int32_t lease_ms, unsigned flags);
 
 /* An acquire on a thread of its own, which the test joins. */
 struct waiter {

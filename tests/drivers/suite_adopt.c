@@ -2,11 +2,11 @@
  * application finds its transaction, its answers and its session as they were; also where a
  * statement is cut by its deadline, by cancel, by the end of the session. */
 #define SUITE_NEEDS ADOPTION
-#include "tests/drivers/suite_guest.h"
+#include "tests/drivers/suite_in_transaction.h"
 
 /* ---- adopting -------------------------------------------------------------------------------- */
 
-TEST_AFTER(begin_app, test_adopting_asks_for_the_callers_view_of_the_library)
+TEST_AFTER(begin_app, test_adopting_requires_the_callers_view_of_the_library)
 {
     sqlock_adopt_opts o = {.size = sizeof o, .scripts = g.scripts}, other;
     void *conn = NULL;
@@ -28,12 +28,12 @@ TEST_AFTER(begin_app, test_adopting_asks_for_the_callers_view_of_the_library)
     says(SQLOCK_EINVAL, g.adopter->adopt(&other, &conn, &said));
 }
 
-TEST_AFTER(begin_guest, test_adopted_connection_is_closed_after_the_applications_own)
+TEST_AFTER(begin_adopted, test_adopted_connection_is_closed_after_the_applications_own)
 {
     g.side->close(g.w->apps[--g.w->n_apps]);
 }
 
-TEST_AFTER(begin_guest, test_state_follows_the_application)
+TEST_AFTER(begin_adopted, test_state_follows_the_application)
 {
     assert_int_equal(g.adopter->tx_state(g.conn), SQLOCK_TX_IDLE);
     for (const char *const *begin = g.side->begins; *begin; begin++) {
@@ -66,7 +66,7 @@ TEST_AFTER(begin_in_transaction, test_undo_takes_back_only_what_was_done_since_t
 /* Its name is ours by its beginning only: an application may have the same. */
 TEST_AFTER(begin_in_transaction, test_no_savepoint_of_ours_is_left)
 {
-    be_a_guest();
+    be_adopted();
     point_ok(SQLOCK_SAVEPOINT_SET);
     point_ok(SQLOCK_SAVEPOINT_RELEASE);
     assert_true(point(SQLOCK_SAVEPOINT_RELEASE) < 0);
@@ -123,17 +123,17 @@ TEST_AFTER(begin_in_transaction, test_half_read_answer_is_left_alone)
     if (g.side->one_answer)
         assert_in_the_middle();
     else
-        be_a_guest();
+        be_adopted();
     assert_int_equal(g.side->read_rest(g.app), APP_ROWS - 1);
-    be_a_guest();
+    be_adopted();
     app_exec(g.app, "COMMIT");
 }
 
-TEST_AFTER(begin_guest, test_prepared_statement_of_the_application_survives)
+TEST_AFTER(begin_adopted, test_prepared_statement_of_the_application_survives)
 {
     g.side->prepare(g.app);
     app_exec(g.app, g.side->begins[0]);
-    be_a_guest();
+    be_adopted();
     assert_int_equal(g.side->run_prepared(g.app), 42);
     app_exec(g.app, "COMMIT");
     assert_int_equal(g.side->run_prepared(g.app), 42);
@@ -199,7 +199,7 @@ TEST_AFTER(begin_in_transaction, test_cancel_cuts_the_next_run_and_no_other)
 }
 
 /* Another client has locked what our statement needs. */
-TEST_AFTER(begin_guest, test_wait_for_a_row_ends_at_the_deadline)
+TEST_AFTER(begin_adopted, test_wait_for_a_row_ends_at_the_deadline)
 {
     int64_t begun;
     void *other = app_connect();
@@ -209,7 +209,7 @@ TEST_AFTER(begin_guest, test_wait_for_a_row_ends_at_the_deadline)
     point_ok(SQLOCK_SAVEPOINT_SET);
     begun = sqlock_now_us();
     assert_true(run_until(OUR_WRITE, begun + 200000) < 0);
-    assert_between(g.side->tells_locked ? 0 : 200000, sqlock_now_us() - begun,
+    assert_between(g.side->says_locked ? 0 : 200000, sqlock_now_us() - begun,
                    patience_ms(3000) * INT64_C(1000));
     undo_failed();
     assert_int_equal(seen_by(g.app), 10);
@@ -218,7 +218,7 @@ TEST_AFTER(begin_guest, test_wait_for_a_row_ends_at_the_deadline)
     assert_int_equal(seen_by(other), 11);
 }
 
-TEST_AFTER(begin_guest, test_end_of_the_session_is_told)
+TEST_AFTER(begin_adopted, test_end_of_the_session_is_reported)
 {
     if (g.side->kill) {
         app_exec(g.app, g.side->begins[0]);

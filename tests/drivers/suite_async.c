@@ -54,7 +54,7 @@ CORE_TEST(test_loop_that_waits_is_woken_by_the_grant, a, b)
     give(next);
 }
 
-CORE_TEST(test_loops_timed_wait_ends_on_time_and_tells_who_holds_the_lock, a, b)
+CORE_TEST(test_loops_timed_wait_ends_on_time_and_says_who_holds_the_lock, a, b)
 {
     sqlock_holder h = {.size = sizeof h};
     sqlock_acquire_opts o = wait_opts(300, 0, 0);
@@ -187,7 +187,7 @@ static struct told slow;
 /* A lock at risk, with its callback running, which takes half a second. */
 static sqlock_lock *take_with_slow_callback(sqlock *m)
 {
-    sqlock_acquire_opts o = told_opts(&slow, 1500, SQLOCK_NO_RENEW);
+    sqlock_acquire_opts o = reported_opts(&slow, 1500, SQLOCK_NO_RENEW);
     sqlock_lock *lock;
 
     atomic_store(&slow.hold_up_ms, 500);

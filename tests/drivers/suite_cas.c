@@ -32,7 +32,7 @@ TEST_AFTER(set_cas_stage, test_row_is_changed_only_from_its_expected_version)
 }
 
 /* Whatever the level: nobody is told to read again where reading shows the old version for ever. */
-TEST_AFTER(set_cas_stage, test_conflict_is_told_only_where_reading_again_helps)
+TEST_AFTER(set_cas_stage, test_conflict_is_reported_only_where_reading_again_helps)
 {
     int conflicts = 0, restarts = 0;
 

@@ -4,7 +4,7 @@
 
 #include <sqlock/cas.h>
 
-#include "tests/drivers/suite_guest.h"
+#include "tests/drivers/suite_in_transaction.h"
 
 #define REQUEST_MS patience_ms(600) /* where a test waits for its end */
 

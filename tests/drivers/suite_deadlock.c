@@ -1,7 +1,7 @@
 /* P18: a request of ours that the server ends to end a deadlock. Somebody was in its way, and so it
  * is told; not that the database fails. On MariaDB and MySQL: others wait for one row. */
 #define SUITE_NEEDS (GUARDS | DEADLOCKS)
-#include "tests/drivers/suite_guest.h"
+#include "tests/drivers/suite_in_transaction.h"
 
 static struct waiter v;
 
@@ -36,7 +36,7 @@ static void meet(sqlock *m, int32_t wait_ms)
 }
 
 /* Its client stood still when that came, and its time is over when it goes on. */
-TEST_AFTER(begin_app, test_victim_whose_time_is_over_is_told_who_is_in_the_way)
+TEST_AFTER(begin_app, test_victim_whose_time_is_over_learns_who_is_in_the_way)
 {
     const int32_t wait_ms = 700;
     sqlock *m = open_manager(g.w, NULL);
@@ -51,7 +51,7 @@ TEST_AFTER(begin_app, test_victim_whose_time_is_over_is_told_who_is_in_the_way)
 }
 
 /* The twin, which has the time. */
-TEST_AFTER(begin_app, test_victim_of_a_deadlock_asks_again)
+TEST_AFTER(begin_app, test_victim_of_a_deadlock_tries_again)
 {
     sqlock *m = open_manager(g.w, NULL);
 

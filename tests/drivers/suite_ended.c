@@ -2,7 +2,7 @@
 #include "tests/drivers/suite.h"
 
 /* P3, P5 */
-CORE_TEST(test_release_asked_again_says_released_and_frees_nobody, m)
+CORE_TEST(test_release_sent_again_says_released_and_frees_no_one, m)
 {
     sqlock_lock *lock = take(m, "nightly"), *next;
 
@@ -59,7 +59,7 @@ static sqlock_lock *others(sqlock *m)
 
 /* P3, P6: the row remembers the last grant that ended. Once that is another one, all it can tell is
  * that somebody else has been granted the lock. */
-TEST(test_calls_on_a_broken_grant_say_how_it_ended_and_free_nobody)
+TEST(test_calls_on_a_broken_grant_say_how_it_ended_and_free_no_one)
 {
     int (*const calls[])(sqlock_lock *, sqlock_error *) = {sqlock_release, sqlock_renew};
     enum { NOBODY, NEXT, OTHERS, FOLLOWERS };
@@ -185,7 +185,7 @@ TEST(test_owner_is_granted_the_same_grant_and_none_after_its_release, a, b)
 }
 
 /* P5 */
-CORE_TEST(test_settle_without_a_doubt_tells_the_state, m)
+CORE_TEST(test_settle_without_a_doubt_says_the_state, m)
 {
     sqlock_lock *lock = take(m, "nightly");
     long before = spy_runs(-1);

@@ -2,7 +2,7 @@
 #define SUITE_NEEDS ADOPTION
 #include <sqlock/cas.h>
 
-#include "tests/drivers/suite_guest.h"
+#include "tests/drivers/suite_in_transaction.h"
 
 /* A table of things: number 1 with no token yet, number 2 with a fence of 32 bits. */
 static struct stage {

@@ -3,7 +3,7 @@
 #include <sqlock/rows.h>
 #include <sqlock/transaction.h>
 
-#include "tests/drivers/suite_guest.h"
+#include "tests/drivers/suite_in_transaction.h"
 
 enum { LEASE_MS = 400 };
 
@@ -36,7 +36,7 @@ static void begin_guarded(const char *begin)
     ok(guard());
 }
 
-TEST_IF(GUARDS, test_nobody_is_granted_a_guarded_name_before_the_commit)
+TEST_IF(GUARDS, test_no_one_is_granted_a_guarded_name_before_the_commit)
 {
     set_stage(w, LEASE_MS, SQLOCK_NO_RENEW);
     for (int i = 0; g.side->begins[i]; i++) {
@@ -54,7 +54,7 @@ TEST_IF(GUARDS, test_nobody_is_granted_a_guarded_name_before_the_commit)
 }
 
 /* The third classical mistake. */
-TEST_IF(GUARDS, test_release_before_the_commit_admits_nobody)
+TEST_IF(GUARDS, test_release_before_the_commit_admits_no_one)
 {
     set_stage(w, 10000, 0);
     begin_guarded(g.side->begins[0]);
@@ -66,7 +66,7 @@ TEST_IF(GUARDS, test_release_before_the_commit_admits_nobody)
     assert_true(is_free(s.thief, "sale"));
 }
 
-TEST_IF(GUARDS, test_break_of_a_guarded_lock_says_so_and_admits_nobody)
+TEST_IF(GUARDS, test_break_of_a_guarded_lock_says_so_and_admits_no_one)
 {
     set_stage(w, 10000, 0);
     begin_guarded(g.side->begins[0]);
@@ -80,7 +80,7 @@ TEST_IF(GUARDS, test_break_of_a_guarded_lock_says_so_and_admits_nobody)
 
 /* Two handles of one grant, of which one has guarded it; and by the time it is asked to give the
  * grant back too, the next holder guards his. */
-TEST_IF(GUARDS, test_release_is_not_told_of_the_next_holders_guard)
+TEST_IF(GUARDS, test_release_does_not_report_the_next_holders_guard)
 {
     sqlock_lock *first = NULL, *thiefs;
     sqlock_conn *theirs;
@@ -196,7 +196,7 @@ TEST_IF(GUARDS | ONE_WRITER, test_lease_is_unsure_while_its_only_writer_is_the_g
     assert_lost(s.lock, SQLOCK_WHY_EXPIRED);
 }
 
-TEST_IF(GUARDS | ONE_WRITER, test_settling_tells_what_became_of_a_guarded_lease)
+TEST_IF(GUARDS | ONE_WRITER, test_settling_says_what_became_of_a_guarded_lease)
 {
     set_stage(w, 1000, SQLOCK_NO_RENEW);
     sleep_ms(300);
@@ -210,7 +210,7 @@ TEST_IF(GUARDS | ONE_WRITER, test_settling_tells_what_became_of_a_guarded_lease)
 }
 
 /* P6: nobody renews it, so nobody but the clock can tell. */
-TEST_IF(GUARDS | ONE_WRITER, test_guarded_lease_that_is_not_renewed_is_told_lost)
+TEST_IF(GUARDS | ONE_WRITER, test_guarded_lease_that_is_not_renewed_is_reported_lost)
 {
     int fd;
 

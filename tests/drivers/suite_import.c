@@ -193,7 +193,7 @@ static void check_stale(const struct pair *p, const struct grant *g, sqlock_why 
     }
 }
 
-TEST(test_import_of_a_grant_that_was_given_back_is_lost_and_frees_nobody)
+TEST(test_import_of_a_grant_that_was_given_back_is_lost_and_frees_no_one)
 {
     struct pair p = pair(w, 20000);
     sqlock_lock *next;
@@ -226,7 +226,7 @@ TEST(test_import_of_an_expired_grant_does_not_raise_it)
 }
 
 /* P3: owner and token, both. */
-TEST(test_import_with_one_wrong_part_is_lost_and_frees_nobody)
+TEST(test_import_with_one_wrong_part_is_lost_and_frees_no_one)
 {
     struct pair p = pair(w, 20000);
     struct grant wrong_owner = p.grant, wrong_token = p.grant;

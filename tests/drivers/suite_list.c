@@ -45,7 +45,7 @@ static void look(sqlock *m, const char *prefix, unsigned flags)
     ok(sqlock_list(m, &o, note, &seen, &said));
 }
 
-TEST(test_list_tells_what_is_held_in_byte_order, m)
+TEST(test_list_shows_what_is_held_in_byte_order, m)
 {
     static const char *const names[] = {"b", "a b", "B", "\xC3\xA4", "a", "aa", "a\x01"};
     static const char *const order[] = {"B", "a", "a\x01", "a b", "aa", "b", "\xC3\xA4"};
@@ -65,7 +65,7 @@ TEST(test_list_tells_what_is_held_in_byte_order, m)
         give(locks[i]);
 }
 
-TEST(test_list_tells_free_rows_only_when_asked, m)
+TEST(test_list_shows_free_rows_only_when_requested, m)
 {
     sqlock_lock *lock = take(m, "free");
     int64_t token = sqlock_lock_token(lock);
@@ -85,7 +85,7 @@ TEST(test_list_tells_free_rows_only_when_asked, m)
     give(lock);
 }
 
-TEST(test_list_tells_a_lease_that_ran_out, m)
+TEST(test_list_shows_a_lease_that_ran_out, m)
 {
     take_for(m, "nightly", 200, SQLOCK_NO_RENEW);
     sleep_ms(250);
@@ -116,7 +116,7 @@ TEST(test_list_by_prefix)
     }
 }
 
-CORE_TEST(test_list_stops_when_it_is_told_to, m)
+CORE_TEST(test_list_stops_when_its_callback_says_so, m)
 {
     sqlock_lock *locks[3] = {take(m, "a"), take(m, "b"), take(m, "c")};
 
@@ -229,7 +229,7 @@ TEST(test_break_frees_what_the_list_shows, a, b)
 }
 
 /* P5: what the second try finds may be its own doing, and may not. */
-TEST(test_break_whose_reply_was_lost_says_what_the_row_tells, m)
+TEST(test_break_whose_reply_was_lost_says_what_the_row_says, m)
 {
     sqlock_lock *lock = take_for(m, "nightly", 600000, SQLOCK_NO_RENEW);
     int64_t token = sqlock_lock_token(lock);

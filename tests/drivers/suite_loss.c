@@ -4,12 +4,12 @@
 static sqlock_lock *take_named(sqlock *m, const char *name, struct told *t, int32_t lease_ms,
                                unsigned flags)
 {
-    sqlock_acquire_opts o = told_opts(t, lease_ms, flags);
+    sqlock_acquire_opts o = reported_opts(t, lease_ms, flags);
 
     return take_with(m, name, &o);
 }
 
-static sqlock_lock *take_told(sqlock *m, struct told *t, int32_t lease_ms, unsigned flags)
+static sqlock_lock *take_reported(sqlock *m, struct told *t, int32_t lease_ms, unsigned flags)
 {
     return take_named(m, "nightly", t, lease_ms, flags);
 }
@@ -41,10 +41,10 @@ CORE_TEST(test_state_turns_lost_at_the_deadline_without_a_request, m)
 }
 
 /* P6: also for a holder that asks nothing. */
-CORE_TEST(test_loss_is_told_at_the_deadline, m)
+CORE_TEST(test_loss_is_reported_at_the_deadline, m)
 {
     static struct told t;
-    sqlock_lock *lock = take_told(m, &t, 300, SQLOCK_NO_RENEW);
+    sqlock_lock *lock = take_reported(m, &t, 300, SQLOCK_NO_RENEW);
     int64_t deadline = sqlock_lock_deadline_us(lock);
     int fd = sqlock_lock_fd(lock, NULL);
 
@@ -79,11 +79,11 @@ CORE_TEST(test_renewal_keeps_the_descriptor_quiet, m)
 }
 
 /* P6: after two thirds of the lease without a renewal. */
-CORE_TEST(test_risk_is_told_before_loss, m)
+CORE_TEST(test_risk_is_reported_before_loss, m)
 {
     static struct told t;
     int64_t begun = sqlock_now_us();
-    sqlock_lock *lock = take_told(m, &t, 1800, SQLOCK_NO_RENEW);
+    sqlock_lock *lock = take_reported(m, &t, 1800, SQLOCK_NO_RENEW);
 
     assert_soon(atomic_load(&t.at_risk) == 1, patience_ms(3000));
     assert_between(begun + 1200000, sqlock_now_us(), sqlock_lock_deadline_us(lock));
@@ -99,7 +99,7 @@ CORE_TEST(test_risk_is_told_before_loss, m)
 CORE_TEST(test_renewal_ends_the_risk, m)
 {
     static struct told t;
-    sqlock_lock *lock = take_told(m, &t, 1200, SQLOCK_NO_RENEW);
+    sqlock_lock *lock = take_reported(m, &t, 1200, SQLOCK_NO_RENEW);
 
     assert_soon(sqlock_lock_state(lock) == SQLOCK_AT_RISK, patience_ms(3000));
     ok(sqlock_renew(lock, &said));
@@ -108,10 +108,10 @@ CORE_TEST(test_renewal_ends_the_risk, m)
 }
 
 /* P6 */
-CORE_TEST(test_release_tells_nothing, m)
+CORE_TEST(test_release_says_nothing, m)
 {
     static struct told t;
-    sqlock_lock *lock = take_told(m, &t, 300, 0);
+    sqlock_lock *lock = take_reported(m, &t, 300, 0);
     int fd = sqlock_lock_fd(lock, NULL);
 
     ok(sqlock_release(lock, &said));
@@ -120,14 +120,14 @@ CORE_TEST(test_release_tells_nothing, m)
 }
 
 /* The timer is kept by another lock's callback when this one is lost and then released. */
-CORE_TEST(test_loss_that_was_not_told_before_the_release_is_not_told, m)
+CORE_TEST(test_loss_that_was_not_reported_before_the_release_is_not_reported, m)
 {
     static struct told slow, t;
     sqlock_lock *lock;
 
     take_named(m, "other", &slow, 200, SQLOCK_NO_RENEW);
     atomic_store(&slow.stay, 1);
-    lock = take_told(m, &t, 300, SQLOCK_NO_RENEW);
+    lock = take_reported(m, &t, 300, SQLOCK_NO_RENEW);
     assert_soon(atomic_load(&slow.in_callback), patience_ms(3000));
     await_loss(lock);
     says(SQLOCK_ELOST, sqlock_release(lock, &said));
@@ -141,7 +141,7 @@ CORE_TEST(test_loss_that_was_not_told_before_the_release_is_not_told, m)
 CORE_TEST(test_free_waits_for_a_running_callback, m)
 {
     static struct told t;
-    sqlock_lock *lock = take_told(m, &t, 200, SQLOCK_NO_RENEW);
+    sqlock_lock *lock = take_reported(m, &t, 200, SQLOCK_NO_RENEW);
 
     atomic_store(&t.hold_up_ms, 100);
     assert_soon(atomic_load(&t.in_callback), patience_ms(3000));
@@ -173,10 +173,10 @@ CORE_TEST(test_callback_may_free_its_lock, m)
 }
 
 /* P6: the holder's next renewal finds out, within a lease. */
-CORE_TEST(test_break_is_told_to_the_holder, a, b)
+CORE_TEST(test_break_is_reported_to_the_holder, a, b)
 {
     static struct told t;
-    sqlock_lock *lock = take_told(a, &t, patience_ms(600), 0);
+    sqlock_lock *lock = take_reported(a, &t, patience_ms(600), 0);
     int fd = sqlock_lock_fd(lock, NULL);
     int64_t begun = sqlock_now_us();
 
@@ -191,7 +191,7 @@ CORE_TEST(test_break_is_told_to_the_holder, a, b)
 CORE_TEST(test_close_loses_the_locks_that_are_held, a, b)
 {
     static struct told t;
-    sqlock_lock *lock = take_told(a, &t, 700, 0);
+    sqlock_lock *lock = take_reported(a, &t, 700, 0);
     int64_t deadline = sqlock_lock_deadline_us(lock);
     int fd = sqlock_lock_fd(lock, NULL);
 

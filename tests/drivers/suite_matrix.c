@@ -144,12 +144,12 @@ static void try_cell(const struct call *c, const struct way *way, situation s, c
         ok(c->run());
     else
         says(SQLOCK_ESTATE, c->run());
-    still_tells(last, g.side->last);
+    still_says(last, g.side->last);
     if (s == READING)
         assert_int_equal(g.side->read_rest(g.app), APP_ROWS - 1);
-    still_tells(inside, g.side->settings);
+    still_says(inside, g.side->settings);
     n = go_on(way, s, end);
-    still_tells(outside, g.side->settings);
+    still_says(outside, g.side->settings);
     assert_int_equal(seen_by(cas.other), n);
     assert_int_equal(app_number(cas.other, c->seen),
                      fit && s != POINT && strcmp(end, "COMMIT") == 0 ? c->after : c->before);
@@ -169,7 +169,7 @@ static void try_all(const struct call *c)
 /* ---- the tests ------------------------------------------------------------------------------- */
 
 #define MATRIX(call)                                                                               \
-    TEST_AFTER(set_stage, test_##call##_is_a_guest_in_every_transaction)                           \
+    TEST_AFTER(set_stage, test_##call##_is_adopted_in_every_transaction)                           \
     {                                                                                              \
         try_all(&call);                                                                            \
     }

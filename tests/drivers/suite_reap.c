@@ -114,7 +114,7 @@ TEST(test_reap_does_not_prune_what_it_just_cleared, m)
     assert_between(token + 1, token_of(m, "dead"), SQLOCK_TOKEN_MAX);
 }
 
-TEST(test_reap_keeps_idle_rows_when_it_is_told_to, m)
+TEST(test_reap_keeps_idle_rows_when_it_has_to, m)
 {
     give(take(m, "idle"));
     age(w, 365 * 24 * HOUR_MS);

@@ -1,7 +1,7 @@
 /* Reaping where somebody else writes to the table, or has locked it: operators, other versions,
  * guards (P3, P20). */
 #define SUITE_NEEDS SQL
-#include "tests/drivers/suite_guest.h"
+#include "tests/drivers/suite_in_transaction.h"
 #include "tests/drivers/suite_reap.h"
 
 /* The row is swept away while the holder still believes in it: it is told why. */

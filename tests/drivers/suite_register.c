@@ -179,7 +179,7 @@ TEST(test_names_are_refused_as_those_of_locks, m)
     ok(sqlock_ensure(m, "'; DROP TABLE sqlock_row; --", &said));
 }
 
-CORE_TEST(test_buffer_that_is_too_small_is_told_the_length_and_left_alone, m)
+CORE_TEST(test_buffer_that_is_too_small_gets_the_length_and_is_left_alone, m)
 {
     int64_t version = set_register(m, NAME, "12345", 0), found = -7;
     char buf[8] = "untouch";
@@ -232,7 +232,7 @@ static int run_with_others(void *conn, sqlock_stmt stmt, const sqlock_value *val
 }
 
 static int set_with_others(struct world *w, bool applied, int times, int64_t *out_before,
-                           int64_t *out_told)
+                           int64_t *out_reported)
 {
     sqlock *m;
 
@@ -244,11 +244,11 @@ static int set_with_others(struct world *w, bool applied, int times, int64_t *ou
         spy_lose_reply(SQLOCK_STMT_REGISTER_SET);
     else
         spy_hold_back(SQLOCK_STMT_REGISTER_SET, 1);
-    *out_told = -7;
-    return set_register_code(m, NAME, "ours", *out_before, out_told, &said);
+    *out_reported = -7;
+    return set_register_code(m, NAME, "ours", *out_before, out_reported, &said);
 }
 
-TEST(test_lost_reply_is_told_as_far_as_anybody_can_know)
+TEST(test_lost_reply_is_reported_as_far_as_anybody_can_know)
 {
     int64_t before, told;
     int rc;

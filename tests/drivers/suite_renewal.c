@@ -21,7 +21,7 @@ CORE_TEST(test_short_lease_is_held_for_many_leases, a, b)
     give(lock);
 }
 
-CORE_TEST(test_renewals_come_as_often_as_they_are_asked_for, m)
+CORE_TEST(test_renewals_come_as_often_as_they_are_requested, m)
 {
     sqlock_acquire_opts o = wait_opts(0, 10000, 0);
 
@@ -57,7 +57,7 @@ static void stays_held_for(sqlock_lock *lock, long renewals)
 
 /* Who asks may have looked before a change of our own was there: no is believed when it is said
  * twice, each time. */
-CORE_TEST(test_renewal_that_is_denied_once_is_asked_again, m)
+CORE_TEST(test_renewal_that_is_denied_once_is_sent_again, m)
 {
     sqlock_acquire_opts o = wait_opts(0, 10000, 0);
     sqlock_lock *lock;

@@ -32,7 +32,7 @@ TEST_AFTER(set_row_stage, test_other_rows_are_free_but_where_there_is_one_writer
     end_both("COMMIT");
 }
 
-TEST_AFTER(set_row_stage, test_locked_rows_are_skipped_if_asked)
+TEST_AFTER(set_row_stage, test_locked_rows_are_skipped_if_requested)
 {
     int outcomes[3];
     sqlock_row_opts o = row_opts(SQLOCK_ROW_SKIP_LOCKED, 0);
@@ -59,7 +59,7 @@ TEST_AFTER(set_row_stage, test_locked_rows_are_skipped_if_asked)
     end_both("COMMIT");
 }
 
-TEST_AFTER(set_row_stage, test_absent_row_is_told)
+TEST_AFTER(set_row_stage, test_absent_row_is_reported)
 {
     for (const char *const *begin = g.side->begins; *begin; begin++) {
         app_exec(g.app, *begin);

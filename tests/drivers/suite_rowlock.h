@@ -4,7 +4,7 @@
 
 #include <sqlock/rows.h>
 
-#include "tests/drivers/suite_guest.h"
+#include "tests/drivers/suite_in_transaction.h"
 
 /* Both connections, and what the last call said. */
 struct row_stage {

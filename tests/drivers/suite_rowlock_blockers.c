@@ -31,7 +31,7 @@ static void assert_blocked_by(void *app, const sqlock_blocker *b)
     assert_non_null(strstr(b->text, "idle in transaction"));
 }
 
-static void assert_nobody(const sqlock_blocker *b)
+static void assert_no_one(const sqlock_blocker *b)
 {
     assert_int_equal(b->size, sizeof *b);
     assert_int_equal(b->sessions, 0);
@@ -39,7 +39,7 @@ static void assert_nobody(const sqlock_blocker *b)
     assert_string_equal(b->text, "");
 }
 
-TEST_AFTER(set_row_stage, test_wait_that_ends_tells_who_keeps_the_row)
+TEST_AFTER(set_row_stage, test_wait_that_ends_says_who_keeps_the_row)
 {
     sqlock_blocker b;
 
@@ -48,14 +48,14 @@ TEST_AFTER(set_row_stage, test_wait_that_ends_tells_who_keeps_the_row)
     assert_blocked_by(rs.other_app, &b);
     app_exec(rs.other_app, "ROLLBACK");
     ok(lock_asking(1, 0, 700, &b));
-    assert_nobody(&b);
+    assert_no_one(&b);
     assert_int_equal(sqlock_row_blocker(rs.conn, &b), 0);
     app_exec(g.app, "COMMIT");
     says(SQLOCK_ESTATE, lock_asking(1, 0, 700, &b)); /* not what was there before */
-    assert_nobody(&b);
+    assert_no_one(&b);
 }
 
-TEST_AFTER(set_row_stage, test_name_s_blocker_is_told_too)
+TEST_AFTER(set_row_stage, test_name_s_blocker_is_reported_too)
 {
     sqlock_row_opts o = row_opts(0, 700);
     sqlock_blocker b = {.size = sizeof b};
@@ -68,7 +68,7 @@ TEST_AFTER(set_row_stage, test_name_s_blocker_is_told_too)
 }
 
 /* An update is a lock like others, and its savepoint may have been released since. */
-TEST_AFTER(set_row_stage, test_who_changed_the_row_is_told)
+TEST_AFTER(set_row_stage, test_who_changed_the_row_is_reported)
 {
     sqlock_blocker b;
 
@@ -87,7 +87,7 @@ static void wait_for_the_row(void *conn)
 }
 
 /* Who waits before us is in our way too, but it is the holder that people look for. */
-TEST_AFTER(set_row_stage, test_holder_is_told_and_not_who_waits_before_us)
+TEST_AFTER(set_row_stage, test_holder_is_reported_and_not_who_waits_before_us)
 {
     sqlock_blocker b;
     int rc;
@@ -126,7 +126,7 @@ static void look_on(void *arg)
     sqlock_cancel_fire(l->cancel);
 }
 
-TEST_AFTER(set_row_stage, test_another_thread_is_told_while_the_call_waits)
+TEST_AFTER(set_row_stage, test_another_thread_is_reported_while_the_call_waits)
 {
     sqlock_row_opts o = row_opts(0, SQLOCK_WAIT_FOREVER);
     sqlock_blocker b = {.size = sizeof b};
@@ -150,7 +150,7 @@ TEST_AFTER(set_row_stage, test_another_thread_is_told_while_the_call_waits)
 
 /* Without a wait there is nothing that a server could be asked about, but who has any rows of the
  * table; which is not told where there are several. */
-TEST_AFTER(set_row_stage, test_refusal_names_nobody_but_the_only_one)
+TEST_AFTER(set_row_stage, test_refusal_names_no_one_but_the_only_one)
 {
     sqlock_blocker b;
     int64_t began;
@@ -161,20 +161,20 @@ TEST_AFTER(set_row_stage, test_refusal_names_nobody_but_the_only_one)
     began = sqlock_now_us();
     says(SQLOCK_EBUSY, lock_asking(1, 0, 0, &b));
     assert_true(sqlock_now_us() - began < patience_ms(1000) * 1000);
-    if (g.side->tells_refusal)
+    if (g.side->says_refusal)
         assert_blocked_by(rs.other_app, &b);
     else
-        assert_nobody(&b);
+        assert_no_one(&b);
     assert_int_equal(lock_asking(1, SQLOCK_ROW_SKIP_LOCKED, 0, &b), SQLOCK_CONFLICT);
-    if (g.side->tells_refusal)
+    if (g.side->says_refusal)
         assert_blocked_by(rs.other_app, &b);
     else
-        assert_nobody(&b);
+        assert_no_one(&b);
     app_exec(app, g.side->begins[0]);
     if (!rs.one_writer)
         ok(lock_row(third, 2));
     says(SQLOCK_EBUSY, lock_asking(1, 0, 0, &b));
-    assert_nobody(&b);
+    assert_no_one(&b);
     app_exec(app, "ROLLBACK");
     end_both("ROLLBACK");
 }
@@ -191,7 +191,7 @@ TEST_AFTER(set_row_stage, test_asking_leaves_the_session_as_it_was)
         before = g.side->settings(g.app);
     says(SQLOCK_EBUSY, lock_asking(1, 0, 200, &b));
     says(SQLOCK_EBUSY, lock_asking(1, 0, 0, &b));
-    still_tells(before, g.side->settings);
+    still_says(before, g.side->settings);
     assert_int_equal(seen_by(g.app), 10);
     end_both("COMMIT");
 }

@@ -81,7 +81,7 @@ TEST_WITH(GUARDS | KILLS, set_row_stage,
     assert_int_equal(theirs, 0);
 }
 
-TEST_WITH(GUARDS | KILLS, set_row_stage, test_lost_connection_is_told)
+TEST_WITH(GUARDS | KILLS, set_row_stage, test_lost_connection_is_reported)
 {
     app_exec(g.app, g.side->begins[0]);
     g.side->kill(g.app);
@@ -89,7 +89,7 @@ TEST_WITH(GUARDS | KILLS, set_row_stage, test_lost_connection_is_told)
     assert_true((said.flags & SQLOCK_RECONNECT) != 0);
 }
 
-TEST_WITH(GUARDS | KILLS, set_row_stage, test_connection_that_is_lost_in_a_wait_is_told)
+TEST_WITH(GUARDS | KILLS, set_row_stage, test_connection_that_is_lost_in_a_wait_is_reported)
 {
     int rc;
 
@@ -182,7 +182,7 @@ TEST_WITH(GUARDS, set_row_stage, test_wait_that_is_cancelled_leaves_the_transact
                      rs.one_writer ? 20 : 20 + (int)(seen_by(g.app) - 10));
 }
 
-TEST_WITH(GUARDS, set_row_stage, test_cancel_of_a_name_s_wait_is_told)
+TEST_WITH(GUARDS, set_row_stage, test_cancel_of_a_name_s_wait_is_reported)
 {
     sqlock_row_opts o = row_opts(0, SQLOCK_WAIT_FOREVER);
     struct firing f = {.after_us = 200000};
@@ -305,7 +305,8 @@ TEST_AFTER(set_row_stage, test_many_rows_of_one_call_do_not_deadlock)
 }
 
 /* The twin; and what a deadlock is told as, with the transaction as the code says. */
-TEST_WITH(GUARDS | KILLS, set_row_stage, test_deadlock_is_told_with_what_is_left_of_the_transaction)
+TEST_WITH(GUARDS | KILLS, set_row_stage,
+          test_deadlock_is_reported_with_what_is_left_of_the_transaction)
 {
     struct worker workers[2] = {{.reversed = true}, {.reversed = true}};
     int told = g.side->fails_whole ? SQLOCK_ETXRESTART : SQLOCK_ETXGONE;

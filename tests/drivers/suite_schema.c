@@ -63,7 +63,7 @@ static void expect_corrupt(sqlock *m, const char *name)
 }
 
 /* Without it there is no token to be drawn. The manager has seen it when it was opened. */
-TEST_IF(SQL, test_meta_row_that_vanished_is_told_at_once, m)
+TEST_IF(SQL, test_meta_row_that_vanished_is_reported_at_once, m)
 {
     give(take(m, "nightly"));
     run_past(w, "DELETE FROM {meta}");
@@ -126,7 +126,7 @@ static void expect_why(struct world *w, const char *sql, sqlock_why why)
     close_manager(w, m);
 }
 
-TEST_IF(SQL, test_holder_is_told_why_its_row_changed)
+TEST_IF(SQL, test_holder_learns_why_its_row_changed)
 {
     expect_why(w, "DELETE FROM {lock}", SQLOCK_WHY_GONE);
     expect_why(w,

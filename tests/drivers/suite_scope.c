@@ -54,7 +54,7 @@ CORE_TEST(test_work_is_not_done_without_the_lock, m)
     give(lock);
 }
 
-CORE_TEST(test_work_that_outlived_its_lock_is_told_lost, m)
+CORE_TEST(test_work_that_outlived_its_lock_is_reported_lost, m)
 {
     struct work k = {.other = open_manager(w, NULL), .lose = 1, .result = 7};
     int result = -1;

@@ -44,7 +44,7 @@ static int row_is_held(sqlock *m)
 }
 
 /* Begin to release; return when the database has been told of it. */
-static sqlock_op *release_that_is_told(sqlock_lock *lock)
+static sqlock_op *release_that_is_reported(sqlock_lock *lock)
 {
     long before = spy_runs(SQLOCK_STMT_WITHDRAW);
     sqlock_op *op = NULL;
@@ -74,7 +74,7 @@ TEST(test_acquire_that_arrives_after_its_release_grants_nothing)
     for (int round = 0; round < 3; round++) {
         int64_t sent = now_us();
         sqlock_lock *lock = still_on_its_way(w, &m);
-        sqlock_op *op = release_that_is_told(lock);
+        sqlock_op *op = release_that_is_reported(lock);
 
         assert_int_equal(sqlock_op_step(op), 0); /* nobody can know yet */
         if (round == 2)
@@ -163,7 +163,7 @@ CORE_TEST(test_settle_of_an_acquire_that_arrived_says_held)
 }
 
 /* P5: asked again it says the same, and a second handle of the owner is never granted anything. */
-TEST(test_release_of_an_unsure_acquire_asked_again_says_released)
+TEST(test_release_of_an_unsure_acquire_sent_again_says_released)
 {
     sqlock *m, *other = open_manager(w, NULL);
     sqlock_acquire_opts o = wait_opts(0, 0, 0);

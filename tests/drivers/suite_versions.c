@@ -1,6 +1,6 @@
 /* P20: a core and a driver of two releases. How they meet is told at the top of driver.h. The other
  * side is made of this one: by a size that ends earlier or later, and by what is put behind it. */
-#include "tests/drivers/suite_guest.h"
+#include "tests/drivers/suite_in_transaction.h"
 
 #include <sqlock/register.h>
 #include <sqlock/transaction.h>

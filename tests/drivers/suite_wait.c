@@ -204,7 +204,7 @@ CORE_TEST(test_many_who_wait_together_end_as_busy, a, b)
 
 /* ---- P9 -------------------------------------------------------------------------------------- */
 
-TEST(test_refusal_tells_who_holds_the_lock)
+TEST(test_refusal_says_who_holds_the_lock)
 {
     sqlock_holder h = {.size = sizeof h};
     sqlock_acquire_opts o = wait_opts(0, 0, 0);
@@ -266,7 +266,7 @@ TEST(test_each_grant_may_have_a_label_of_its_own)
 }
 
 /* An older program's struct ends earlier: what lies behind it is not the library's. */
-CORE_TEST(test_holder_is_told_in_as_much_room_as_its_size_says, m)
+CORE_TEST(test_holder_is_reported_in_as_much_room_as_its_size_says, m)
 {
     sqlock_lock *lock = take_for(m, "nightly", 20000, SQLOCK_NO_RENEW), *none = NULL;
     sqlock_acquire_opts o = wait_opts(0, 0, 0);

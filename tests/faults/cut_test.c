@@ -29,7 +29,7 @@ static void wait_until_stuck(int requests)
     assert_int_equal(atomic_load(&watch.renewing), 1);
 }
 
-TEST(test_loss_is_told_at_the_deadline_when_only_replies_are_swallowed)
+TEST(test_loss_is_reported_at_the_deadline_when_only_replies_are_swallowed)
 {
     struct events events = {0};
     sqlock_lock *lock, *rival;

@@ -123,7 +123,7 @@ ON_BOTH(P6_P7_a_killed_primary_ends_what_it_alone_had_committed)
 /* ---- a primary without its standby ----------------------------------------------------------- */
 
 /* Its commits wait for a standby that will never answer: it says handshake, and nothing else. */
-TEST(test_P8_a_primary_whose_commits_hang_stops_nobody)
+TEST(test_P8_a_primary_whose_commits_hang_stops_no_one)
 {
     sqlock_lock *lock;
 

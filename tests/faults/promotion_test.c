@@ -86,7 +86,7 @@ TEST(test_P2_tokens_rise_over_two_promotions_that_know_nothing_of_each_other)
 }
 
 /* Before MySQL 5.7.8 nobody may know when it was started. */
-static struct server mysql_that_tells_its_start(void)
+static struct server mysql_that_says_its_start(void)
 {
     struct server s = server_mysql();
 
@@ -124,7 +124,7 @@ TEST(test_P2_tokens_rise_over_a_failback_without_a_rebuild)
 
 TEST(test_P2_tokens_rise_over_a_copy_and_a_failback_on_mysql)
 {
-    assert_int_equal(failback(mysql_that_tells_its_start()), 4);
+    assert_int_equal(failback(mysql_that_says_its_start()), 4);
 }
 
 /* ---- grace ----------------------------------------------------------------------------------- */
@@ -155,7 +155,7 @@ static int try(sqlock *m, const char *name)
 
 /* "lost" is granted by a commit that B does not have. Who was granted it believes in it, until its
  * lease is over; and so long nobody else is granted it. "kept" goes on. */
-TEST(test_nobody_is_granted_what_a_lost_commit_may_have_granted)
+TEST(test_no_one_is_granted_what_a_lost_commit_may_have_granted)
 {
     struct server a = server_postgres(), b;
     sqlock_acquire_opts o = SQLOCK_ACQUIRE_OPTS_INIT;
@@ -176,9 +176,9 @@ TEST(test_nobody_is_granted_what_a_lost_commit_may_have_granted)
     server_promote(&b);
     gracious = open_gracious(&a, &b, 60000);
     ends = sqlock_lock_deadline_us(lost);
-    assert_told(SQLOCK_EBUSY, "may have lost the lock's holder", try(gracious, "lost"), &err);
+    assert_error(SQLOCK_EBUSY, "may have lost the lock's holder", try(gracious, "lost"), &err);
     assert_code(SQLOCK_EBUSY, try(gracious, "never seen"), &err);
-    assert_told(SQLOCK_EBUSY, "held by", try(gracious, "kept"), &err);
+    assert_error(SQLOCK_EBUSY, "held by", try(gracious, "kept"), &err);
     o.flags = 0;
     o.wait_ms = patience_ms(20000);
     assert_ok(sqlock_acquire(gracious, "lost", &o, &next, &err), &err);

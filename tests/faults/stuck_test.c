@@ -27,7 +27,7 @@ static int readable(int fd)
 }
 
 /* The driver's call outlasts its deadline, as a name resolution or a stalled disk may. */
-TEST(test_loss_is_told_on_time_while_the_talker_is_stuck)
+TEST(test_loss_is_reported_on_time_while_the_worker_is_stuck)
 {
     struct events events = {0};
     sqlock_lock *lock;
@@ -87,7 +87,7 @@ static sqlock_lock *held_unrenewed(sqlock *m, const char *name, int32_t lease_ms
 }
 
 /* One lock's callback keeps the timer; the other lock's state and descriptor do not need it. */
-TEST(test_state_and_descriptor_tell_the_loss_while_the_watcher_is_kept)
+TEST(test_state_and_descriptor_show_the_loss_while_the_timer_is_kept)
 {
     struct events events = {0};
     sqlock_lock *slow_lock, *lock;

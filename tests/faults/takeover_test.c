@@ -75,12 +75,12 @@ static void judge_reason(struct server a)
     sqlock_close(operator);
 }
 
-TEST(test_P6_a_break_after_a_restart_is_told_as_one_postgres)
+TEST(test_P6_a_break_after_a_restart_is_reported_as_one_postgres)
 {
     judge_reason(server_postgres());
 }
 
-TEST(test_P6_a_break_after_a_restart_is_told_as_one_mysql)
+TEST(test_P6_a_break_after_a_restart_is_reported_as_one_mysql)
 {
     judge_reason(server_mysql());
 }

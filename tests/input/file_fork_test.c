@@ -38,7 +38,7 @@ static struct db made_by(struct factory *f)
 
 /* ---- what is refused ------------------------------------------------------------------------- */
 
-static int factory_is_not_asked(void *arg)
+static int factory_is_not_called(void *arg)
 {
     struct factory *f = arg;
 
@@ -50,7 +50,7 @@ static int factory_is_not_asked(void *arg)
 
 static int refused(void *path)
 {
-    assert_told(SQLOCK_EREFUSED, "forked", try_open(path, &err), &err);
+    assert_error(SQLOCK_EREFUSED, "forked", try_open(path, &err), &err);
     return 0;
 }
 
@@ -68,14 +68,14 @@ static int allowed_after_failures(void *path)
     return 0;
 }
 
-TEST(test_child_asks_no_factory_for_what_it_may_not_have)
+TEST(test_child_calls_no_factory_for_what_it_may_not_have)
 {
     char *path = new_migrated();
     struct factory f = {.path = path};
     sqlock *m = db_open(made_by(&f));
 
     assert_int_equal(f.calls, 1);
-    in_child(factory_is_not_asked, &f);
+    in_child(factory_is_not_called, &f);
     sqlock_close(m);
     in_child(allowed, path);
 }
@@ -133,7 +133,7 @@ static sqlite3 *open_past(const char *path, const char *first, const char *then)
 
 static int refused_for_its_locks(void *path)
 {
-    assert_told(SQLOCK_EREFUSED, "locks", try_open(path, &err), &err);
+    assert_error(SQLOCK_EREFUSED, "locks", try_open(path, &err), &err);
     assert_says(&err, path);
     assert_code(SQLOCK_EREFUSED, try_migrate(path, &err), &err);
     return 0;

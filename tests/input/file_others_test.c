@@ -106,7 +106,7 @@ TEST(test_a_full_disk_loses_nothing_and_works_when_space_returns)
 
 /* ---- replaced, and locked by others ---------------------------------------------------------- */
 
-TEST(test_a_file_replaced_while_open_gets_no_grant_that_nobody_sees)
+TEST(test_a_file_replaced_while_open_gets_no_grant_that_no_one_sees)
 {
     char *path = new_migrated(), *next = new_migrated();
     sqlock_lock *before = NULL, *after = NULL, *none = NULL;
@@ -148,7 +148,7 @@ TEST(test_a_file_removed_while_open_grants_nothing_until_it_is_back)
         assert_null(lock);
         assert_int_equal(access(path, F_OK), -1);
     }
-    assert_told(SQLOCK_ESCHEMA, "not there", err.code, &err);
+    assert_error(SQLOCK_ESCHEMA, "not there", err.code, &err);
     assert_int_not_equal(sqlock_renew(kept, &err), SQLOCK_OK);
     assert_true(sqlock_is_held(kept)); /* the old deadline stands */
     assert_int_equal(access(path, F_OK), -1);
@@ -343,7 +343,7 @@ static int run_out_of_descriptors(void *path)
     leave_no_descriptor(used);
     /* Of the same millisecond, a renewal changes no byte: SQLite then writes none. */
     sleep_ms(2);
-    assert_told(SQLOCK_ESYS, "descriptor", try_open(path, &err), &err);
+    assert_error(SQLOCK_ESYS, "descriptor", try_open(path, &err), &err);
     assert_code(SQLOCK_ESYS, try_migrate(path, &err), &err);
     /* A commit makes a journal, which takes one too. */
     assert_code(SQLOCK_ESYS, lock_try(m, "x", 0, &lock, &err), &err);
@@ -361,7 +361,7 @@ static int run_out_of_descriptors(void *path)
     return 0;
 }
 
-TEST(test_running_out_of_descriptors_is_told_as_what_it_is)
+TEST(test_running_out_of_descriptors_is_reported_as_what_it_is)
 {
     char *path = new_migrated();
 

@@ -17,7 +17,7 @@ enum { NOBODY = 65534 };
 
 /* ---- not a database -------------------------------------------------------------------------- */
 
-TEST(test_a_file_that_is_no_database_is_told_and_not_touched)
+TEST(test_a_file_that_is_no_database_is_reported_and_not_touched)
 {
     static const size_t sizes[] = {15, 99, 100, 512, 5000, 70000};
     char *path = textf("%s/db", temp_dir());
@@ -40,7 +40,7 @@ TEST(test_a_file_that_is_no_database_is_told_and_not_touched)
     }
 }
 
-TEST(test_who_takes_no_error_is_told_a_code)
+TEST(test_who_takes_no_error_learns_a_code)
 {
     static const char *const urls[] = {"sqlite:", "sqlite:a?b", "sqlite:/nonexistent/db",
                                        "sqlite:nonexistent/db", "sqlite::memory:"};
@@ -93,7 +93,7 @@ TEST(test_a_missing_file_is_made_by_migrations_alone)
     use(path);
 }
 
-TEST(test_a_folder_that_is_missing_or_no_database_is_told_and_not_made)
+TEST(test_a_folder_that_is_missing_or_no_database_is_reported_and_not_made)
 {
     const char *dir = temp_dir(), *folder = textf("%s/none", dir);
     const char *const paths[] = {dir, textf("%s/db", folder)};
@@ -164,7 +164,7 @@ TEST(test_relative_path_without_a_folder_is_refused)
     work_in(dir);
     assert_int_equal(rmdir(dir), 0);
     assert_code(SQLOCK_ESYS, try_migrate("db", &err), &err);
-    assert_told(SQLOCK_ESYS, "the current directory", try_open("db", &err), &err);
+    assert_error(SQLOCK_ESYS, "the current directory", try_open("db", &err), &err);
 }
 
 /* ---- damaged pages --------------------------------------------------------------------------- */
@@ -180,7 +180,7 @@ static int is_expected(int rc)
 /* In a child, because it must be seen if it crashes. Two managers ask for the same names, old ones
  * and a new one; at most one may get each. Nothing is said about a holder whose row was damaged: no
  * one can know what stood there. */
-static int ask_for_locks(void *arg)
+static int request_locks(void *arg)
 {
     static const char *const names[] = {"name 007", "name 150", "new"};
     const char *path = arg;
@@ -222,7 +222,7 @@ static bool judge_damage(const char *path, const char *data, size_t len, const c
     int result;
 
     write_file(path, data, len);
-    result = child_wait(child_start(ask_for_locks, (void *)(uintptr_t)path), patience_ms(10000));
+    result = child_wait(child_start(request_locks, (void *)(uintptr_t)path), patience_ms(10000));
     if (result != FINE && result != TOLD_CORRUPT)
         fail_msg("%s: %s (%d)", what,
                  result == GRANTED_TWICE ? "a lock was granted twice"
@@ -334,7 +334,7 @@ TEST(test_a_caller_with_another_copy_of_SQLite_is_refused)
     struct db db = file_db(new_migrated());
 
     db.driver = sqlock_driver_sqlite_for(other_version);
-    assert_told(SQLOCK_EREFUSED, "two copies", db_try(db, &err), &err);
+    assert_error(SQLOCK_EREFUSED, "two copies", db_try(db, &err), &err);
     assert_code(SQLOCK_EREFUSED, db_try_migrate(db, &err), &err);
 }
 
@@ -349,7 +349,7 @@ static int load_a_second_copy(void *arg)
     assert_int_equal(system(textf("cp -L '%s' '%s'", info.dli_fname, copy)), 0);
     assert_ok(try_open(path, &err), &err);
     assert_non_null(dlopen(copy, RTLD_NOW | RTLD_LOCAL));
-    assert_told(SQLOCK_EREFUSED, "libother.so", try_open(path, &err), &err);
+    assert_error(SQLOCK_EREFUSED, "libother.so", try_open(path, &err), &err);
     return 0;
 }
 

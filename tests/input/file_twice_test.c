@@ -88,11 +88,11 @@ TEST(test_P1_a_file_with_two_names_is_refused_and_taken_again_with_one)
         sqlock_lock *none = NULL;
 
         assert_int_equal(link(h.path, other), 0);
-        assert_told(SQLOCK_EREFUSED, "names", try_open(other, &err), &err);
-        assert_told(SQLOCK_EREFUSED, "names", try_open(h.path, &err), &err);
-        assert_told(SQLOCK_EREFUSED, "names", try_migrate(other, &err), &err);
-        assert_told(SQLOCK_EREFUSED, "names", lock_try(h.m, "new", 0, &none, &err), &err);
-        assert_told(SQLOCK_EREFUSED, "names", sqlock_renew(h.lock, &err), &err);
+        assert_error(SQLOCK_EREFUSED, "names", try_open(other, &err), &err);
+        assert_error(SQLOCK_EREFUSED, "names", try_open(h.path, &err), &err);
+        assert_error(SQLOCK_EREFUSED, "names", try_migrate(other, &err), &err);
+        assert_error(SQLOCK_EREFUSED, "names", lock_try(h.m, "new", 0, &none, &err), &err);
+        assert_error(SQLOCK_EREFUSED, "names", sqlock_renew(h.lock, &err), &err);
         assert_true(sqlock_is_held(h.lock)); /* to its deadline */
         assert_int_equal(unlink(other), 0);
         assert_ok(sqlock_renew(h.lock, &err), &err);
@@ -106,7 +106,7 @@ TEST(test_P11_a_guard_on_the_other_name_is_refused)
     char *other = textf("%s.too", h.path);
 
     assert_int_equal(link(h.path, other), 0);
-    assert_told(SQLOCK_EREFUSED, "names", guard_at(h, other), &err);
+    assert_error(SQLOCK_EREFUSED, "names", guard_at(h, other), &err);
     assert_int_equal(unlink(other), 0);
     let_go(h);
 }
@@ -119,7 +119,7 @@ TEST(test_P11_a_guard_on_a_copy_of_the_file_is_refused)
         char *copy = textf("%s.copy", h.path);
 
         lite_exec_at(h.path, textf("VACUUM INTO '%s'", copy));
-        assert_told(SQLOCK_EREFUSED, "another", guard_at(h, copy), &err);
+        assert_error(SQLOCK_EREFUSED, "another", guard_at(h, copy), &err);
         assert_ok(guard_at(h, h.path), &err);
         let_go(h);
     }
@@ -218,8 +218,8 @@ TEST(test_a_wal_that_is_a_link_is_refused)
         char *side = textf("%s%s", h.path, sides[i]), *other = textf("%s.too", side);
 
         assert_int_equal(link(side, other), 0);
-        assert_told(SQLOCK_EREFUSED, "names", sqlock_renew(h.lock, &err), &err);
-        assert_told(SQLOCK_EREFUSED, "names", try_open(h.path, &err), &err);
+        assert_error(SQLOCK_EREFUSED, "names", sqlock_renew(h.lock, &err), &err);
+        assert_error(SQLOCK_EREFUSED, "names", try_open(h.path, &err), &err);
         assert_int_equal(unlink(other), 0);
         let_go(h); /* and SQLite removes both */
         write_file(other, "", 0);
@@ -272,7 +272,7 @@ static int use_mounted(void *arg)
     no_mount_ids = t->old_kernel;
     rc = db_open_to(file_db(path), &m, &err);
     if (t->alone)
-        assert_told(SQLOCK_EREFUSED, "mount the folder", rc, &err);
+        assert_error(SQLOCK_EREFUSED, "mount the folder", rc, &err);
     else
         assert_code(SQLOCK_EBUSY, lock_try(m, "nightly", 0, &none, &err), &err);
     sqlock_close(m);
@@ -287,7 +287,7 @@ static int use_until_mounted(void *arg)
 
     if (!bind_mount(t->path, t->path))
         return NOT_HERE;
-    assert_told(SQLOCK_EREFUSED, "mount the folder", sqlock_renew(lock, &err), &err);
+    assert_error(SQLOCK_EREFUSED, "mount the folder", sqlock_renew(lock, &err), &err);
     assert_int_equal(umount(t->path), 0);
     assert_ok(sqlock_renew(lock, &err), &err);
     return 0;

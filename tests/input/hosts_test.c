@@ -193,10 +193,10 @@ ON_BOTH(a_refused_first_host_costs_nothing)
 
 static void P18_a_wrong_user_is_said_at_once(const struct hosts *h)
 {
-    struct db db = hosts_two_ways(h, "nobody_here", 60000);
+    struct db db = hosts_two_ways(h, "no_one_here", 60000);
     int64_t begun = now_us();
 
-    assert_told(SQLOCK_EDENIED, "host 1: ", db_try(db, &err), &err);
+    assert_error(SQLOCK_EDENIED, "host 1: ", db_try(db, &err), &err);
     assert_int_equal(err.flags & SQLOCK_RETRY, 0);
     assert_between(0, now_us() - begun, patience_ms(5000) * INT64_C(1000));
 }
@@ -345,7 +345,7 @@ TEST(test_P18_what_every_host_would_say_is_said_at_once)
     struct db db = private_db("hosts");
 
     db.url = textf("postgresql:///no_such_db?host=%s,/nowhere&user=postgres", private_dir());
-    assert_told(SQLOCK_EUNREACH, "host 1: ", db_try(db, &err), &err);
+    assert_error(SQLOCK_EUNREACH, "host 1: ", db_try(db, &err), &err);
     assert_string_equal(err.sqlstate, "3D000");
 }
 

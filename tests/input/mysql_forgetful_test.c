@@ -19,7 +19,7 @@ TEST(test_weak_flushing_is_refused_unless_accepted)
     rc = mysql_try(my_private_url(), 0, &err);
     weak = mysql_try(my_private_url(), SQLOCK_OPEN_ACCEPT_WEAK, &accepted);
     my_private_exec("SET GLOBAL innodb_flush_log_at_trx_commit = 1");
-    assert_told(SQLOCK_EREFUSED, "innodb_flush_log_at_trx_commit", rc, &err);
+    assert_error(SQLOCK_EREFUSED, "innodb_flush_log_at_trx_commit", rc, &err);
     if (strcmp(mysql_kind(), "5.6") == 0) { /* it does not tell when it was started */
         assert_code(SQLOCK_EREFUSED, weak, &accepted);
         return;
@@ -30,7 +30,7 @@ TEST(test_weak_flushing_is_refused_unless_accepted)
     my_private_exec("ALTER INSTANCE DISABLE INNODB REDO_LOG");
     rc = mysql_try(my_private_url(), 0, &err);
     my_private_exec("ALTER INSTANCE ENABLE INNODB REDO_LOG");
-    assert_told(SQLOCK_EREFUSED, "redo log", rc, &err);
+    assert_error(SQLOCK_EREFUSED, "redo log", rc, &err);
 }
 
 TEST(test_a_server_that_never_syncs_is_refused_unless_accepted)
@@ -155,8 +155,8 @@ static void assert_grants_nothing(sqlock *m)
     int64_t version;
 
     assert_code(SQLOCK_EREFUSED, lock_try(m, "later", 0, &lock, &err), &err);
-    assert_told(SQLOCK_EREFUSED, "innodb_flush_log_at_trx_commit",
-                sqlock_register_set(m, "later", "", 0, 0, &version, &err), &err);
+    assert_error(SQLOCK_EREFUSED, "innodb_flush_log_at_trx_commit",
+                 sqlock_register_set(m, "later", "", 0, 0, &version, &err), &err);
 }
 
 /* P2: who was there before it became forgetful draws no token that its crash would forget. */

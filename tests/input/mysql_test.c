@@ -80,7 +80,7 @@ TEST(test_a_server_that_says_nothing_is_given_up_in_time)
     close(fd);
 }
 
-TEST(test_a_wrong_password_is_denied_and_never_told)
+TEST(test_a_wrong_password_is_denied_and_never_shown)
 {
     mysql_new_user("guest", "localhost", "right");
     assert_code(SQLOCK_EDENIED, mysql_try(mysql_login("guest:secret"), 0, &err), &err);
@@ -111,7 +111,7 @@ TEST(test_a_read_only_server_is_refused)
 }
 
 /* Of the rights that a client needs each is asked for, and no more. */
-TEST(test_a_missing_right_is_told_when_it_is_opened)
+TEST(test_a_missing_right_is_reported_when_it_is_opened)
 {
     static const struct {
         const char *lock, *meta, *missing;
@@ -169,8 +169,8 @@ TEST(test_migrations_that_may_not_be_read_are_denied_and_not_absent)
     assert_ok(sqlock_migration_status(driver, url, NULL, count_step, &told, &err), &err);
     assert_true(told > 0);
     /* Of the tables that are left it cannot be known. */
-    assert_told(SQLOCK_ESCHEMA, "or no right to it",
-                sqlock_migration_verify(driver, url, NULL, &err), &err);
+    assert_error(SQLOCK_ESCHEMA, "or no right to it",
+                 sqlock_migration_verify(driver, url, NULL, &err), &err);
 }
 
 TEST(test_rights_by_role_wildcard_and_column_are_enough)
@@ -205,7 +205,7 @@ TEST(test_a_table_that_is_not_innodb_is_refused)
         my_private_exec("ALTER TABLE test.sqlock_%s ENGINE = MyISAM", tables[i]);
         int rc = mysql_try(my_private_url(), 0, &err);
         my_private_exec("ALTER TABLE test.sqlock_%s ENGINE = InnoDB", tables[i]);
-        assert_told(SQLOCK_EREFUSED, "InnoDB", rc, &err);
+        assert_error(SQLOCK_EREFUSED, "InnoDB", rc, &err);
     }
 }
 
@@ -213,9 +213,9 @@ TEST(test_servers_that_cannot_keep_time_or_log_are_refused)
 {
     mysql_migrated();
     my_private_restart("--log-bin=bin --binlog-format=STATEMENT --sync-binlog=1");
-    assert_told(SQLOCK_EREFUSED, "STATEMENT", mysql_try(my_private_url(), 0, &err), &err);
+    assert_error(SQLOCK_EREFUSED, "STATEMENT", mysql_try(my_private_url(), 0, &err), &err);
     my_private_restart("--sysdate-is-now");
-    assert_told(SQLOCK_EREFUSED, "sysdate_is_now", mysql_try(my_private_url(), 0, &err), &err);
+    assert_error(SQLOCK_EREFUSED, "sysdate_is_now", mysql_try(my_private_url(), 0, &err), &err);
     my_private_restart("");
     use(mysql_db(my_private_url()));
 }
@@ -302,7 +302,7 @@ TEST(test_a_session_whose_changes_reach_no_replica_is_refused)
 
     mysql_migrated();
     my_private_restart("--log-bin=bin --sync-binlog=1 --binlog-format=MIXED --server-id=7");
-    assert_told(SQLOCK_EREFUSED, "sql_log_bin", db_try(factory_db(&f), &err), &err);
+    assert_error(SQLOCK_EREFUSED, "sql_log_bin", db_try(factory_db(&f), &err), &err);
     f.first = NULL;
     use(factory_db(&f));
     my_private_exec("FLUSH LOGS"); /* what is only prepared would need the binlog again */
@@ -397,8 +397,8 @@ TEST(test_P16_a_galera_node_is_refused)
         skip();
     mysql_migrated();
     become_galera_node();
-    assert_told(SQLOCK_EREFUSED, "a Galera node, and each node grants by a clock of its own",
-                mysql_try(my_private_url(), 0, &err), &err);
+    assert_error(SQLOCK_EREFUSED, "a Galera node, and each node grants by a clock of its own",
+                 mysql_try(my_private_url(), 0, &err), &err);
     my_private_exec("DROP DATABASE IF EXISTS test; CREATE DATABASE test");
     assert_migrating_says_what_opening_says(mysql_db(my_private_url()), SQLOCK_EREFUSED);
     assert_int_equal(my_private_number("SELECT COUNT(*) FROM information_schema.tables "
@@ -407,8 +407,8 @@ TEST(test_P16_a_galera_node_is_refused)
     /* Weak durability is another matter. */
     assert_code(SQLOCK_EREFUSED, mysql_try(my_private_url(), SQLOCK_OPEN_ACCEPT_WEAK, &err), &err);
     my_private_exec("SET GLOBAL wsrep_cluster_address = 'gcomm://127.0.0.1:1?pc.wait_prim=no'");
-    assert_told(SQLOCK_EREFUSED, "a Galera node that is not in the primary component",
-                mysql_try(my_private_url(), 0, &err), &err);
+    assert_error(SQLOCK_EREFUSED, "a Galera node that is not in the primary component",
+                 mysql_try(my_private_url(), 0, &err), &err);
     my_private_restart("");
     mysql_migrated();
     assert_ok(mysql_try(my_private_url(), 0, &err), &err);
@@ -422,7 +422,7 @@ TEST(test_P16_a_replication_group_with_several_primaries_is_refused)
     my_private_restart("--plugin-load-add=group_replication.so");
     assert_ok(mysql_try(my_private_url(), 0, &err), &err);
     my_private_exec("SET GLOBAL group_replication_single_primary_mode = OFF");
-    assert_told(SQLOCK_EREFUSED, "several primaries", mysql_try(my_private_url(), 0, &err), &err);
+    assert_error(SQLOCK_EREFUSED, "several primaries", mysql_try(my_private_url(), 0, &err), &err);
     my_private_restart("");
 }
 

@@ -141,7 +141,7 @@ static const struct {
     {"there", "", "NONE", "?ssl-mode=required", SQLOCK_OK},
 };
 
-TEST(test_tls_is_as_it_is_asked_for_or_refused)
+TEST(test_tls_is_as_it_is_requested_or_refused)
 {
     for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
         int rc;
@@ -164,7 +164,7 @@ TEST(test_an_authority_alone_is_verified_or_refused_by_name)
 {
     serve("there", "");
 #ifdef MARIADB_PACKAGE_VERSION_ID
-    assert_told(SQLOCK_EINVAL, "verify_ca", try("?ssl-mode=verify_ca&ssl-ca={}/ca.pem"), &err);
+    assert_error(SQLOCK_EINVAL, "verify_ca", try("?ssl-mode=verify_ca&ssl-ca={}/ca.pem"), &err);
 #else
     (void)err;
     accepted("?ssl-mode=verify_ca&ssl-ca={}/ca.pem");
@@ -178,7 +178,7 @@ static void set_file(const char *text)
 }
 
 /* The client libraries read it last: there it would win. */
-TEST(test_an_option_file_does_not_undo_what_the_url_asks_of_tls)
+TEST(test_an_option_file_does_not_undo_what_the_url_requires_of_tls)
 {
     serve("forged", "");
     set_file("ssl-verify-server-cert=0\nssl-mode=DISABLED\nssl-ca={}/other.pem");

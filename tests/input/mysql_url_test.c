@@ -18,7 +18,7 @@ static int setup(__attribute__((unused)) void **state)
 }
 
 /* Of a list all is judged, whichever host is asked. */
-TEST(test_a_malformed_url_is_told_without_its_password)
+TEST(test_a_malformed_url_is_reported_without_its_password)
 {
     static const char *const bad[] = {
         "mysql://u:secret@h:0/d", "mysql://u:secret@h:x/d", "mysql://u:secret@h:65536/d",
@@ -78,18 +78,18 @@ TEST(test_names_and_passwords_may_hold_any_sign)
     my_private_exec("DROP DATABASE `d/t a`");
 }
 
-static void a_guest(void)
+static void an_adopted(void)
 {
     mysql_migrated();
     mysql_new_user("guest", "localhost", "right way");
     my_private_exec("GRANT ALL ON test.* TO guest@localhost");
 }
 
-TEST(test_an_option_file_tells_what_the_url_leaves_open)
+TEST(test_an_option_file_says_what_the_url_leaves_open)
 {
     const char *path;
 
-    a_guest();
+    an_adopted();
     path = put_file(temp_dir(), "their.cnf",
                     textf("[client]\nuser=guest\npassword=\"right way\"\nsocket=/nowhere\n"
                           "database=test\n[sqlock]\nsocket=%s\n[mysqld]\nuser=other\n",
@@ -119,7 +119,7 @@ TEST(test_a_port_of_localhost_is_not_a_socket)
 
 TEST(test_the_users_own_option_file_is_read)
 {
-    a_guest();
+    an_adopted();
     put_file(home, ".my.cnf",
              textf("[client]\nuser=guest\npassword=right way\nsocket=%s\n", my_private_socket()));
     assert_ok(mysql_try("mysql:///test", 0, &err), &err);
@@ -135,7 +135,7 @@ TEST(test_an_option_file_changes_nothing_that_promises_rest_on)
         "compress\nmax-allowed-packet=1024\nconnect-timeout=1\ninteractive-timeout\n";
     const char *path;
 
-    a_guest();
+    an_adopted();
     path = put_file(temp_dir(), "evil.cnf", textf(text, my_private_socket()));
     my_private_exec("DROP TABLE IF EXISTS test.evil");
     assert_ok(mysql_try(textf("mysql://guest:right%%20way@localhost/test?defaults-file=%s", path),

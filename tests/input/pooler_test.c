@@ -151,7 +151,7 @@ TEST(test_sessions_that_became_serializable_are_refused)
                 patience_ms(5000));
     pq_exec(turned.other, "COMMIT");
     assert_soon(sqlock_op_step(op) == 1, patience_ms(5000));
-    assert_told(SQLOCK_EREFUSED, "READ COMMITTED", sqlock_op_finish(op, &lock, &err), &err);
+    assert_error(SQLOCK_EREFUSED, "READ COMMITTED", sqlock_op_finish(op, &lock, &err), &err);
 }
 
 TEST_MAIN_EACH(NULL, turn_back)

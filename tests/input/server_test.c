@@ -66,7 +66,7 @@ static int try_url(const char *url)
     return db_try((struct db){.driver = sqlock_driver_postgres(), .url = url}, &err);
 }
 
-TEST(test_a_malformed_url_is_told_without_its_password)
+TEST(test_a_malformed_url_is_reported_without_its_password)
 {
     static const char *const urls[] = {"postgresql://me:hunter2@host:port:5432:/db?x",
                                        "postgresql://me:hunter2@[::1/db",
@@ -93,14 +93,14 @@ TEST(test_a_setting_that_cannot_be_is_no_failure_of_the_server)
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
         const char *url = textf("%s%c%s", pg_url(), strchr(pg_url(), '?') ? '&' : '?', settings[i]);
 
-        assert_told(SQLOCK_EINVAL, "the URL's settings: invalid ", try_url(url), &err);
+        assert_error(SQLOCK_EINVAL, "the URL's settings: invalid ", try_url(url), &err);
         assert_false(err.flags & SQLOCK_RETRY);
     }
 }
 
 /* ---- refused login --------------------------------------------------------------------------- */
 
-TEST(test_a_wrong_password_is_denied_and_never_told)
+TEST(test_a_wrong_password_is_denied_and_never_shown)
 {
     struct db good = private_new("scram"), wrong = good, quoted = good, none = good, other;
 
@@ -134,7 +134,7 @@ TEST(test_a_login_that_fails_says_whether_to_try_again)
         const char *url, *words, *sqlstate;
         int code;
         bool again;
-    } logins[] = {{private_login("nobody_here"), "nobody_here", "28000", SQLOCK_EDENIED, false},
+    } logins[] = {{private_login("no_one_here"), "no_one_here", "28000", SQLOCK_EDENIED, false},
                   {private_login("unwanted"), "unwanted", "28000", SQLOCK_EDENIED, false},
                   {textf("postgresql:///no_such_db?host=%s&user=postgres", private_dir()),
                    "no_such_db", "3D000", SQLOCK_EUNREACH, false},
@@ -146,7 +146,7 @@ TEST(test_a_login_that_fails_says_whether_to_try_again)
     private_hba("local all unwanted reject");
     db.request_ms = patience_ms(2000);
     for (size_t i = 0; i < sizeof logins / sizeof *logins; i++) {
-        assert_told(logins[i].code, logins[i].words, db_try(db_by(db, logins[i].url), &err), &err);
+        assert_error(logins[i].code, logins[i].words, db_try(db_by(db, logins[i].url), &err), &err);
         assert_string_equal(err.sqlstate, logins[i].sqlstate);
         assert_int_equal((err.flags & SQLOCK_RETRY) != 0, logins[i].again);
     }
@@ -162,7 +162,7 @@ TEST(test_a_replica_is_refused_at_open)
     private_exec("DROP SCHEMA IF EXISTS unmigrated CASCADE; CREATE SCHEMA unmigrated");
     private_restart(1);
     assert_int_equal(private_number("SELECT pg_is_in_recovery()::int"), 1);
-    assert_told(SQLOCK_EREADONLY, "replica", db_try(db, &err), &err);
+    assert_error(SQLOCK_EREADONLY, "replica", db_try(db, &err), &err);
     assert_code(SQLOCK_EREADONLY, db_try(db_with(db, SQLOCK_OPEN_ACCEPT_WEAK), &err), &err);
     assert_code(SQLOCK_EREADONLY, db_try(unmigrated, &err), &err);
     assert_code(SQLOCK_EREADONLY, db_try_migrate(unmigrated, &err), &err);
@@ -193,7 +193,7 @@ TEST(test_default_transaction_read_only_is_refused_at_open)
     const char *s = db.schema;
 
     pg_exec("UPDATE %s.sqlock_meta SET server = 'another'", s);
-    assert_told(SQLOCK_EREADONLY, "default_transaction_read_only", db_try(db, &err), &err);
+    assert_error(SQLOCK_EREADONLY, "default_transaction_read_only", db_try(db, &err), &err);
     assert_code(SQLOCK_EREADONLY, db_try(db_with(db, SQLOCK_OPEN_UNPREPARED), &err), &err);
     /* Not even the server's name was written. */
     assert_int_equal(pg_number("SELECT count(*) FROM %s.sqlock_meta WHERE server = 'another'", s),
@@ -210,7 +210,7 @@ TEST(test_fsync_off_is_refused_unless_accepted)
     int64_t before = db_use(db, "x");
 
     private_set("fsync", "off");
-    assert_told(SQLOCK_EREFUSED, "fsync is off", db_try(db, &err), &err);
+    assert_error(SQLOCK_EREFUSED, "fsync is off", db_try(db, &err), &err);
     assert_says(&err, "SQLOCK_OPEN_ACCEPT_WEAK");
     assert_true(db_use(db_with(db, SQLOCK_OPEN_ACCEPT_WEAK), "x") > before);
     private_set("fsync", NULL);
@@ -231,13 +231,13 @@ TEST(test_P2_what_makes_a_server_forget_is_noticed_while_open)
         rc = i < 2 ? sqlock_acquire(m, "x", NULL, &lock, &err)
                    : sqlock_register_set(m, "x", "1", 1, 0, &version, &err);
         private_exec("ALTER TABLE weak.sqlock_%s SET LOGGED", tables[i]);
-        assert_told(SQLOCK_EREFUSED, "UNLOGGED", rc, &err);
+        assert_error(SQLOCK_EREFUSED, "UNLOGGED", rc, &err);
     }
     private_set("fsync", "off");
     rc = sqlock_acquire(m, "x", NULL, &lock, &err);
     rc_weak = sqlock_acquire(weak, "x", NULL, &lock, NULL);
     private_set("fsync", NULL);
-    assert_told(SQLOCK_EREFUSED, "fsync is off", rc, &err);
+    assert_error(SQLOCK_EREFUSED, "fsync is off", rc, &err);
     assert_int_equal(rc_weak, 0);
     /* It was met anew, for it may forget from then on. */
     assert_true(private_number("SELECT (lost_at > 0)::int FROM weak.sqlock_meta"));
@@ -283,7 +283,7 @@ TEST(test_an_unlogged_table_is_refused)
 
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
         pg_exec("ALTER TABLE %s.sqlock_%s SET UNLOGGED", db.schema, tables[i]);
-        assert_told(SQLOCK_EREFUSED, "UNLOGGED", db_try(db, &err), &err);
+        assert_error(SQLOCK_EREFUSED, "UNLOGGED", db_try(db, &err), &err);
         assert_code(SQLOCK_EREFUSED, db_try(db_with(db, SQLOCK_OPEN_ACCEPT_WEAK), &err), &err);
         pg_exec("ALTER TABLE %s.sqlock_%s SET LOGGED", db.schema, tables[i]);
         assert_true(db_use(db, "x") > 0);
@@ -381,9 +381,9 @@ TEST(test_P11_a_guard_on_a_copy_of_the_tables_is_refused)
     for (int i = 0; i < 2; i++) {
         int64_t none;
 
-        assert_true(pq_ask(copies[i].url, "CREATE SCHEMA copied", &none));
+        assert_true(pq_fetch(copies[i].url, "CREATE SCHEMA copied", &none));
         db_migrate(copies[i]);
-        assert_told(SQLOCK_EREFUSED, "another server", guard_at(copies[i].url, m, lock, 1), &err);
+        assert_error(SQLOCK_EREFUSED, "another server", guard_at(copies[i].url, m, lock, 1), &err);
     }
     pg_exec("DROP SCHEMA copied CASCADE");
     assert_true(sqlock_is_held(lock));
@@ -428,8 +428,8 @@ TEST(test_hostile_defaults_change_nothing_or_are_refused_without_settings)
 
         assert_true(db_use(hostile, defaults[i].setting) > 0);
         if (defaults[i].refused != NULL)
-            assert_told(SQLOCK_EREFUSED, defaults[i].refused,
-                        db_try(db_with(hostile, defaults[i].flags), &err), &err);
+            assert_error(SQLOCK_EREFUSED, defaults[i].refused,
+                         db_try(db_with(hostile, defaults[i].flags), &err), &err);
     }
 }
 

@@ -58,17 +58,17 @@ struct adopt_app {
     const char *impatient;
     const char *session; /* what answers the number of the connection's session, by which who keeps
                             a row is told; NULL: nobody is told */
-    bool tells_refusal;  /* also who kept it from who did not wait */
-    const char *slow;  /* a step that takes ten seconds if it is not cut; NULL: nothing cuts one */
-    bool tells_locked; /* what another client has locked is not waited for but told at once */
-    bool one_answer;   /* the next request has to wait until an answer has been read to its end */
-    bool fails_whole;  /* after a statement that failed the transaction is FAILED */
+    bool says_refusal;   /* also who kept it from who did not wait */
+    const char *slow; /* a step that takes ten seconds if it is not cut; NULL: nothing cuts one */
+    bool says_locked; /* what another client has locked is not waited for but told at once */
+    bool one_answer;  /* the next request has to wait until an answer has been read to its end */
+    bool fails_whole; /* after a statement that failed the transaction is FAILED */
 };
 
 /* Functions of such names, in their places. */
 #define APP_FUNCTIONS                                                                              \
     .connect = app_connect, .close = app_close, .offer = app_offer, .exec = app_exec,              \
-    .ask = app_ask, .settings = app_settings, .last = app_last,                                    \
+    .ask = app_fetch, .settings = app_settings, .last = app_last,                                  \
     .start_reading = app_start_reading, .read_rest = app_read_rest, .prepare = app_prepare,        \
     .run_prepared = app_run_prepared
 

@@ -30,7 +30,7 @@ static bool app_exec(void *conn, const char *sql)
     return mysql_errno(app->my) == 0;
 }
 
-static char *app_ask(void *conn, const char *sql)
+static char *app_fetch(void *conn, const char *sql)
 {
     struct mysql_app_conn *app = conn;
     MYSQL_RES *res = NULL;

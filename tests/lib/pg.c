@@ -48,9 +48,9 @@ static void drop_schema(const char *schema)
 {
     int64_t number;
 
-    (void)pq_ask(getenv("SQLOCK_TEST_POSTGRES_URL"),
-                 textf("SET lock_timeout = '5s'; DROP SCHEMA IF EXISTS %s CASCADE", schema),
-                 &number);
+    (void)pq_fetch(getenv("SQLOCK_TEST_POSTGRES_URL"),
+                   textf("SET lock_timeout = '5s'; DROP SCHEMA IF EXISTS %s CASCADE", schema),
+                   &number);
 }
 
 char *pg_schema_new(void)

@@ -28,7 +28,7 @@ static bool app_exec(void *conn, const char *sql)
     return status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK;
 }
 
-static char *app_ask(void *conn, const char *sql)
+static char *app_fetch(void *conn, const char *sql)
 {
     struct postgres_app_conn *app = conn;
     PGresult *res = PQexec(app->pg, sql);
@@ -85,13 +85,14 @@ static char *app_settings(void *conn)
     size_t size = 0;
     FILE *f;
 
-    rows = app_ask(conn, "SELECT (SELECT string_agg(name || '=' || coalesce(setting, '') || ' ' || "
-                         "source || ' ' || coalesce(reset_val, ''), E'\\n' ORDER BY name) "
-                         "FROM pg_catalog.pg_settings) || "
-                         "(SELECT coalesce(string_agg(name, ' '), '') "
-                         "FROM pg_catalog.pg_prepared_statements) || "
-                         "(SELECT coalesce(string_agg(name, ' ' ORDER BY name), '') "
-                         "FROM pg_catalog.pg_cursors WHERE name <> '')");
+    rows =
+        app_fetch(conn, "SELECT (SELECT string_agg(name || '=' || coalesce(setting, '') || ' ' || "
+                        "source || ' ' || coalesce(reset_val, ''), E'\\n' ORDER BY name) "
+                        "FROM pg_catalog.pg_settings) || "
+                        "(SELECT coalesce(string_agg(name, ' '), '') "
+                        "FROM pg_catalog.pg_prepared_statements) || "
+                        "(SELECT coalesce(string_agg(name, ' ' ORDER BY name), '') "
+                        "FROM pg_catalog.pg_cursors WHERE name <> '')");
     assert_non_null(rows);
     f = open_memstream(&out, &size);
     assert_non_null(f);
@@ -192,7 +193,7 @@ const struct adopt_app postgres_app = {
     .table_of_types = "CREATE TABLE app_types (t varchar(40) PRIMARY KEY, "
                       "s smallint, b bigint, n numeric, o bytea)",
     .session = "SELECT pg_backend_pid()",
-    .tells_refusal = true,
+    .says_refusal = true,
     .slow = "SELECT 0, 1 FROM pg_catalog.pg_sleep(10)",
     .one_answer = true,
     .fails_whole = true};

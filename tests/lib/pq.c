@@ -61,7 +61,7 @@ int64_t pq_number(PGconn *c, const char *format, ...)
     return number;
 }
 
-bool pq_ask(const char *url, const char *sql, int64_t *out_number)
+bool pq_fetch(const char *url, const char *sql, int64_t *out_number)
 {
     PGconn *c = reach(url);
     bool ok = c != NULL && run(c, sql, out_number);

@@ -15,7 +15,7 @@ struct pg_conn *pq_open(const char *url);
 #define pq_exec(...) ((void)pq_number(__VA_ARGS__))
 int64_t pq_number(struct pg_conn *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* The same for one statement on a connection of its own; false: it failed, and it says why. */
-bool pq_ask(const char *url, const char *sql, int64_t *out_number);
+bool pq_fetch(const char *url, const char *sql, int64_t *out_number);
 
 /* A factory of connections on which a role's rights count, which need not be able to log in; its
  * user is a pq_login. */

@@ -126,7 +126,7 @@ static int64_t number_of(const struct server *s, const char *sql)
 #ifdef TEST_HAVE_POSTGRES
     int64_t number = -1;
 
-    if (!pq_ask(s->url, sql, &number))
+    if (!pq_fetch(s->url, sql, &number))
         fail_msg("a statement of the test failed");
     return number;
 #else

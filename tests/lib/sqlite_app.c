@@ -41,7 +41,7 @@ static bool app_exec(void *app, const char *sql)
     return sqlite3_exec(a->db, sql, NULL, NULL, NULL) == SQLITE_OK;
 }
 
-static char *app_ask(void *app, const char *sql)
+static char *app_fetch(void *app, const char *sql)
 {
     struct sqlite_app_conn *a = app;
     sqlite3_stmt *stmt = NULL;
@@ -76,7 +76,7 @@ static char *app_settings(void *app)
         char *value;
 
         snprintf(pragma, sizeof pragma, "PRAGMA %.*s", n, name);
-        value = app_ask(a, pragma);
+        value = app_fetch(a, pragma);
         snprintf(all + len, sizeof all - len, "%.*s %s\n", n, name, value != NULL ? value : "?");
         free(value);
         name += n;
@@ -153,5 +153,5 @@ const struct adopt_app sqlite_app = {
     .table_of_types =
         "CREATE TABLE app_types (t TEXT PRIMARY KEY, s INTEGER, b INTEGER, n NUMERIC, o BLOB)",
     .impatient = "PRAGMA busy_timeout = 400",
-    .tells_locked = true};
+    .says_locked = true};
 #endif

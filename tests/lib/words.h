@@ -9,7 +9,7 @@
 /* It has not: it is a secret. */
 #define assert_silent(err, secret) check_silent((err), (secret), __FILE__, __LINE__)
 /* A call that fails with a code, and says why. */
-#define assert_told(code, words, call, err)                                                        \
+#define assert_error(code, words, call, err)                                                       \
     do {                                                                                           \
         assert_code((code), (call), (err));                                                        \
         assert_says((err), (words));                                                               \

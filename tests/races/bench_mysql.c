@@ -138,7 +138,7 @@ static answer my_step(MYSQL *my, const script *s, int i, const request *r)
     return a;
 }
 
-static answer my_ask(conn c, const script *s, const request *r)
+static answer my_fetch(conn c, const script *s, const request *r)
 {
     answer a = {0};
     for (int i = 0; i < s->n && !a.rows && !a.error[0]; i++)
@@ -241,7 +241,7 @@ const struct database mysql = {
     .create = create_schema,
     .open = my_open,
     .close = my_close,
-    .ask = my_ask,
+    .ask = my_fetch,
     .start = my_start,
     .waits = my_waits,
     .finish = my_finish,

@@ -100,7 +100,7 @@ static void pg_start(conn c, const script *s, const request *r, int n)
     PQsendQueryParams(c.pg, s->step[0], n_params, types, values, NULL, NULL, 0);
 }
 
-static answer pg_ask(conn c, const script *s, const request *r)
+static answer pg_fetch(conn c, const script *s, const request *r)
 {
     answer a = {0};
     script rest = *s;
@@ -208,7 +208,7 @@ const struct database postgres = {
     .create = create_schema,
     .open = pg_open,
     .close = pg_close,
-    .ask = pg_ask,
+    .ask = pg_fetch,
     .start = pg_start,
     .waits = pg_waits,
     .finish = pg_finish,

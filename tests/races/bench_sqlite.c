@@ -70,7 +70,7 @@ static answer run_steps(sqlite3 *db, const script *s, const request *r, int *out
     return a;
 }
 
-static answer lite_ask(conn c, const script *s, const request *r)
+static answer lite_fetch(conn c, const script *s, const request *r)
 {
     int busy;
     return run_steps(c.lite, s, r, &busy);
@@ -159,7 +159,7 @@ static int lite_finish(conn c, answer *out, int max)
 {
     struct pending *p = pending_of(c);
     assert_int_equal(max, 1);
-    *out = p->busy ? lite_ask(c, &p->rest, &p->r) : p->got;
+    *out = p->busy ? lite_fetch(c, &p->rest, &p->r) : p->got;
     p->c.lite = NULL;
     return out->rows;
 }
@@ -179,7 +179,7 @@ static void lite_close(conn c)
         .now = "CAST(strftime('%s','now') || substr(strftime('%f','now'), 4) AS INTEGER)",         \
         .ms = "1", .owner = "SELECT unicode(CAST(substr(owner, 1, 1) AS TEXT)) FROM {lock}",       \
         .held = "{hold}", .quote = '"', .create = lite_create, .open = lite_open,                  \
-        .close = lite_close, .ask = lite_ask, .start = lite_start, .waits = lite_waits,            \
+        .close = lite_close, .ask = lite_fetch, .start = lite_start, .waits = lite_waits,          \
         .finish = lite_finish, .try_run = lite_try, .value = lite_value, .error = lite_error_text, \
     }
 

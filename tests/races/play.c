@@ -178,7 +178,7 @@ static void send_and_see(struct session *k, const request *r, const char *expect
 static struct asked *whose(const char **words, const char *own)
 {
     size_t len = strcspn(*words, " ");
-    return asked_of(len == 0 || memchr(*words, '=', len) ? own : next_word(words));
+    return requested_of(len == 0 || memchr(*words, '=', len) ? own : next_word(words));
 }
 
 /* "acquire", "acquire*" for the one on trial, "renew(a b c)" for many; then whose request it is and
@@ -193,7 +193,7 @@ static void request_step(struct session *k, const char *text, const char *expect
     if (names != NULL) {
         verb = cut(text, "(", &names);
         for (names = cut(names, ")", &words); *names;)
-            k->of[k->n++] = asked_of(next_word(&names));
+            k->of[k->n++] = requested_of(next_word(&names));
     } else {
         k->of[k->n++] = whose(&words, k->name);
     }
@@ -265,7 +265,7 @@ static void holder_step(const char *expected)
 
 static void request_words(const char *words)
 {
-    struct asked *k = asked_of(next_word(&words));
+    struct asked *k = requested_of(next_word(&words));
     int step, from;
     put_parameters(&k->r, words, &step, &from);
 }

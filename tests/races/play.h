@@ -55,12 +55,12 @@ struct stage {
     struct asked asked[16];
     struct session sessions[16];
     struct word words[48];
-    int n_asked, n_sessions, n_words;
+    int n_requested, n_sessions, n_words;
     int over;
 };
 extern struct stage stage;
 
-struct asked *asked_of(const char *name); /* these are made when they are first heard of */
+struct asked *requested_of(const char *name); /* these are made when they are first heard of */
 struct session *session_of(const char *name);
 conn looker(void);       /* of nobody's */
 bool skips_locked(void); /* the server can step over locked rows */

@@ -7,13 +7,13 @@ struct stage stage;
 
 /* ---- what is played now ---------------------------------------------------------------------- */
 
-struct asked *asked_of(const char *name)
+struct asked *requested_of(const char *name)
 {
     struct asked *k = stage.asked;
-    while (k < stage.asked + stage.n_asked && strcmp(k->name, name) != 0)
+    while (k < stage.asked + stage.n_requested && strcmp(k->name, name) != 0)
         k++;
-    if (k == stage.asked + stage.n_asked) {
-        assert_true(++stage.n_asked <= (int)COUNT(stage.asked));
+    if (k == stage.asked + stage.n_requested) {
+        assert_true(++stage.n_requested <= (int)COUNT(stage.asked));
         snprintf(k->name, sizeof k->name, "%s", name);
         k->r = request_of(name[0], 5000 * MS);
     }
@@ -82,9 +82,9 @@ static char *plain_guard(const struct asked *k)
 }
 
 /* {A.token}: the token that A was granted, and asks with; {A.got}: that it was told last. */
-static const char *word_of_asked(const char *name, const char *field)
+static const char *word_of_requested(const char *name, const char *field)
 {
-    const struct asked *k = asked_of(name);
+    const struct asked *k = requested_of(name);
     const struct {
         const char *field;
         int64_t value;
@@ -107,7 +107,7 @@ static const char *word_for(const char *name)
         if (strcmp(stage.words[i].name, name) == 0)
             return stage.words[i].text;
     asked = cut(name, ".", &field);
-    return *field ? word_of_asked(asked, field) : NULL; /* fill() knows the others */
+    return *field ? word_of_requested(asked, field) : NULL; /* fill() knows the others */
 }
 
 /* Words may be made of words. */

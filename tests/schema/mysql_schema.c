@@ -162,7 +162,7 @@ static int drop_later(void *p)
 
 /* P5: each statement of a packet commits by itself. The break waits for the row, the DROP for the
  * break, and the packet's look at the notes comes behind both. */
-TEST(test_a_break_whose_notes_go_away_behind_it_is_told_as_one)
+TEST(test_a_break_whose_notes_go_away_behind_it_is_reported_as_one)
 {
     struct place p = place_migrated();
     pid_t children[2];
@@ -193,12 +193,12 @@ TEST(test_the_lease_of_migrators_is_never_listed)
 }
 
 /* A new table would begin with tokens that were given before. */
-TEST(test_a_lock_table_that_is_gone_is_told_and_not_made_anew)
+TEST(test_a_lock_table_that_is_gone_is_reported_and_not_made_anew)
 {
     struct place p = place_migrated();
 
     place_exec(&p, "DROP TABLE {lock}");
-    assert_told(SQLOCK_ESCHEMA, "lock table is gone", migrate_code(&p, &err), &err);
+    assert_error(SQLOCK_ESCHEMA, "lock table is gone", migrate_code(&p, &err), &err);
     assert_false(place_has_locks(&p));
 }
 

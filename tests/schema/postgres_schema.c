@@ -202,7 +202,7 @@ TEST(test_schemas_with_any_letters_are_different_locks)
     }
 }
 
-TEST(test_a_schema_that_is_not_there_is_told)
+TEST(test_a_schema_that_is_not_there_is_reported)
 {
     struct place p = place_of("sqlock test: not there");
 
@@ -359,7 +359,7 @@ TEST(test_all_documented_grants_are_enough_and_each_is_needed)
             assert_string_equal(err.sqlstate, "42501");
             /* When it is opened, and not at the first acquire: then the program is under way. */
             if (grants[i].use == use_everything)
-                assert_told(SQLOCK_EDENIED, textf("%s on", rights[r]), db_try(db, &err), &err);
+                assert_error(SQLOCK_EDENIED, textf("%s on", rights[r]), db_try(db, &err), &err);
             grant(&p, rights[r], table);
         }
         /* Who meets another server writes its name to meta: as the role, too. */

@@ -54,7 +54,7 @@ static int stop_at_once(const sqlock_migration_info *info, void *user)
     return 77;
 }
 
-TEST(test_status_tells_what_became_of_every_migration)
+TEST(test_status_says_what_became_of_every_migration)
 {
     struct place p = place_new(), grown = place_grown(&p);
     sqlock_open_opts o = place_opts(&p);
@@ -123,7 +123,7 @@ TEST(test_a_migration_from_another_file_is_named_and_nothing_is_done)
 
 /* Each damage by itself, in tables that are otherwise in order; and whether the text names it.
  * Others, an index that hurts nobody among them, are tolerated. */
-TEST(test_verify_tells_what_the_tables_lack)
+TEST(test_verify_says_what_the_tables_lack)
 {
     struct place good = place_new();
     int noticed = 0;
@@ -150,7 +150,7 @@ TEST(test_verify_tells_what_the_tables_lack)
     }
     assert_true(noticed >= 5);
     place_exec(&good, "DROP TABLE {lock}");
-    assert_told(SQLOCK_ESCHEMA, "no table lock", verify_code(&good, &err), &err);
+    assert_error(SQLOCK_ESCHEMA, "no table lock", verify_code(&good, &err), &err);
 }
 
 TEST(test_baseline_records_what_another_tool_has_run)
@@ -168,20 +168,20 @@ TEST(test_baseline_records_what_another_tool_has_run)
     /* A record that got lost, below the newest one. */
     place_migrate(&grown);
     place_exec(&p, "DELETE FROM {migration} WHERE version = 1");
-    assert_told(SQLOCK_ESCHEMA, "001_locks", verify_code(&grown, &err), &err);
+    assert_error(SQLOCK_ESCHEMA, "001_locks", verify_code(&grown, &err), &err);
     assert_ok(baseline(&grown, SQLOCK_SCHEMA_LATEST, &err), &err);
     assert_states(&grown, APPLIED_ALL "004_more applied\n");
     assert_ok(verify_code(&grown, &err), &err);
 }
 
 /* What a tool has built is of an older release: tables of later ones are no matter. */
-TEST(test_baseline_of_an_older_version_asks_for_its_own_tables_only)
+TEST(test_baseline_of_an_older_version_requires_its_own_tables_only)
 {
     struct place p = place_new(), older = place_older(&p);
 
     place_migrate(&older);
     place_exec(&p, "DELETE FROM {migration}");
-    assert_told(SQLOCK_ESCHEMA, "broken", baseline(&p, 3, &err), &err);
+    assert_error(SQLOCK_ESCHEMA, "broken", baseline(&p, 3, &err), &err);
     assert_ok(baseline(&p, 2, &err), &err);
     assert_states(&p,
                   "001_locks applied\n002_transactions applied\n003_breaks pending no record\n");
@@ -189,7 +189,7 @@ TEST(test_baseline_of_an_older_version_asks_for_its_own_tables_only)
     assert_ok(verify_code(&p, &err), &err);
     place_exec(&p, "DELETE FROM {migration}");
     place_exec(&p, "DROP TABLE {register}");
-    assert_told(SQLOCK_ESCHEMA, "no table register", baseline(&p, 2, &err), &err);
+    assert_error(SQLOCK_ESCHEMA, "no table register", baseline(&p, 2, &err), &err);
 }
 
 TEST(test_baseline_refuses_what_is_not_there)
@@ -203,7 +203,7 @@ TEST(test_baseline_refuses_what_is_not_there)
     assert_code(SQLOCK_EINVAL, baseline(&p, 0, &err), &err);
     assert_code(SQLOCK_EINVAL, baseline(&p, 4, &err), &err);
     place_migrate(&grown);
-    assert_told(SQLOCK_ESCHEMA, "version 4", baseline(&grown, 1, &err), &err);
+    assert_error(SQLOCK_ESCHEMA, "version 4", baseline(&grown, 1, &err), &err);
     assert_code(SQLOCK_ESCHEMA, baseline(&p, 1, &err), &err); /* newer than the library */
 }
 
@@ -247,7 +247,7 @@ TEST(test_bad_versions_flags_and_directions_are_refused)
     assert_code(SQLOCK_EINVAL, migrate_to(&grown, 2, SQLOCK_MIGRATE_DOWN, NULL, &err), &err);
     assert_ok(migrate_to(&grown, 1, 0, &applied, &err), &err);
     assert_int_equal(applied, 1);
-    assert_told(SQLOCK_EINVAL, "SQLOCK_MIGRATE_DOWN", migrate_to(&grown, 0, 0, NULL, &err), &err);
+    assert_error(SQLOCK_EINVAL, "SQLOCK_MIGRATE_DOWN", migrate_to(&grown, 0, 0, NULL, &err), &err);
     assert_code(SQLOCK_EINVAL, migrate_to(&grown, 2, SQLOCK_MIGRATE_DOWN, NULL, &err), &err);
     assert_ok(migrate_to(&grown, 1, SQLOCK_MIGRATE_DOWN, &applied, &err), &err);
     assert_int_equal(applied, 0);
@@ -316,7 +316,7 @@ static int stop_after_some(const char *text, size_t len, void *user)
     return ++*(int *)user == 3 ? 77 : 0;
 }
 
-TEST(test_written_sql_stops_when_told)
+TEST(test_written_sql_stops_when_ordered)
 {
     struct place p = place_new();
     sqlock_open_opts o = place_opts(&p);

@@ -296,7 +296,7 @@ static void set_version(const struct place *p, int version, int min_reader)
                         min_reader));
 }
 
-static void assert_tells(const char *before, int version)
+static void assert_reports(const char *before, int version)
 {
     assert_says(&err, textf("%s %d", before, version));
 }
@@ -308,13 +308,13 @@ TEST(test_a_schema_that_needs_a_newer_library_is_refused_with_both_versions)
 
     set_version(&p, known + 41, known + 31);
     assert_code(SQLOCK_ESCHEMA, open_code(&p, &err), &err);
-    assert_tells("version", known + 41);
-    assert_tells("a library of generation", known + 31);
-    assert_tells("this one is generation", GENERATION);
+    assert_reports("version", known + 41);
+    assert_reports("a library of generation", known + 31);
+    assert_reports("this one is generation", GENERATION);
     assert_code(SQLOCK_ESCHEMA, migrate_code(&p, &err), &err);
-    assert_tells("version", known + 41);
-    assert_tells("generation", known + 31);
-    assert_tells("library's", known);
+    assert_reports("version", known + 41);
+    assert_reports("generation", known + 31);
+    assert_reports("library's", known);
     assert_int_equal(place_number(&p, "SELECT version FROM {meta} WHERE id = 1"), known + 41);
 }
 
@@ -347,8 +347,8 @@ TEST(test_P2_libraries_of_two_generations_never_work_on_one_schema)
     for (int i = 0; i < 3; i++) {
         int64_t token;
 
-        assert_told(SQLOCK_ESCHEMA, "too new", open_code(&older, &err), &err);
-        assert_told(SQLOCK_ESCHEMA, "draws tokens in another way", open_code(&newer, &err), &err);
+        assert_error(SQLOCK_ESCHEMA, "too new", open_code(&older, &err), &err);
+        assert_error(SQLOCK_ESCHEMA, "draws tokens in another way", open_code(&newer, &err), &err);
         assert_catalogue(&p, before); /* the server, its floor and how often it has changed */
         token = place_use(&p, "x");
         assert_true(token > last);
@@ -356,12 +356,12 @@ TEST(test_P2_libraries_of_two_generations_never_work_on_one_schema)
     }
 }
 
-TEST(test_an_absent_schema_is_told_and_not_made)
+TEST(test_an_absent_schema_is_reported_and_not_made)
 {
     struct place p = place_new();
     char *before = place_catalogue(&p);
 
-    assert_told(SQLOCK_ESCHEMA, "run the migrations", open_code(&p, &err), &err);
+    assert_error(SQLOCK_ESCHEMA, "run the migrations", open_code(&p, &err), &err);
     assert_catalogue(&p, before);
 }
 

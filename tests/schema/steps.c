@@ -234,7 +234,7 @@ TEST(test_going_down_is_refused_while_a_lock_is_held)
     lock = lock_take(m, "nightly", 0, 0);
     before = place_catalogue(&p);
     assert_code(SQLOCK_EBUSY, go_down(&p, 0, SQLOCK_MIGRATE_DRY_RUN, NULL, &err), &err);
-    assert_told(SQLOCK_EBUSY, "nightly", go_down(&p, 0, 0, NULL, &err), &err);
+    assert_error(SQLOCK_EBUSY, "nightly", go_down(&p, 0, 0, NULL, &err), &err);
     assert_catalogue(&p, before);
     assert_ok(sqlock_renew(lock, &err), &err);
     assert_ok(go_down(&p, 0, SQLOCK_MIGRATE_HELD, NULL, &err), &err);
@@ -389,7 +389,7 @@ TEST(test_P20_an_older_library_goes_on_through_a_migration_and_back)
     place_migrate(&grown);
     n = place_open(&grown);
     assert_code(SQLOCK_EBUSY, lock_try(n, "held", 0, &theirs, &err), &err);
-    assert_told(SQLOCK_ESCHEMA, "version 4", go_down(&p, 0, 0, NULL, &err), &err);
+    assert_error(SQLOCK_ESCHEMA, "version 4", go_down(&p, 0, 0, NULL, &err), &err);
     lock_give(lock);
     sqlock_close(m);
     sqlock_close(n);

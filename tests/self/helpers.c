@@ -74,7 +74,7 @@ static int sleep_long(void *arg)
     return 0;
 }
 
-TEST(test_child_that_crashes_tells_the_signal)
+TEST(test_child_that_crashes_shows_the_signal)
 {
     int got = child_wait(child_start(end_by_segv, NULL), 10000);
 

@@ -229,7 +229,7 @@ TEST(test_cut_ends_all_links_and_no_new_one)
     assert_answered(t.fd, "two");
 }
 
-TEST(test_refuse_lets_nobody_in_and_keeps_who_is)
+TEST(test_refuse_lets_no_one_in_and_keeps_who_is)
 {
     int port = proxy_port(t.proxy);
 

@@ -130,7 +130,7 @@ count()
 }
 
 # What was said before and with each failure, and the end, where a program that died was.
-tell_failures() # LOG
+report_failures() # LOG
 {
     awk '/^1\.\.[0-9]+$|^(not )?ok [0-9]+ / { told = 0 }
          /^not ok [0-9]+ - / {
@@ -213,7 +213,7 @@ run_item()
         grep '^SKIP' "$log" | sort -u
     else
         report FAIL "$name" "$seconds" "$ok passed, $bad failed, $skip skipped"
-        tell_failures "$log"
+        report_failures "$log"
     fi
 }
 

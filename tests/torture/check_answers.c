@@ -84,7 +84,7 @@ static void judge_deadline(struct book *b, const struct grant *g, const struct e
 }
 
 /* If it says yes. */
-static bool tells_deadline(const struct event *e)
+static bool says_deadline(const struct event *e)
 {
     return event_acquires(e) || e->verb == V_RENEW || e->verb == V_HELD ||
            (e->verb == V_SETTLE && e->value != SQLOCK_WHY_RELEASED);
@@ -103,7 +103,7 @@ static void judge_ok(struct book *b, const struct grant *g, const struct event *
         judge_yes(b, g, e);
     if (e->verb == V_HELD)
         judge_held(b, g, e);
-    if (!by_command(g->told) && tells_deadline(e))
+    if (!by_command(g->told) && says_deadline(e))
         judge_deadline(b, g, e);
 }
 
@@ -116,7 +116,7 @@ static void judge_ok(struct book *b, const struct grant *g, const struct event *
 
 /* An answer that tells of a larger token than that of a grant of which nobody else tells, and of
  * one that ended it; or NULL. */
-static const struct event *told_above(const struct book *b, const struct event *e)
+static const struct event *reported_above(const struct book *b, const struct event *e)
 {
     int64_t i = book_at(b, e->name, e->token);
     const struct grant *g = i < b->n_grants ? &b->grants[i] : NULL;
@@ -133,12 +133,12 @@ static const struct event *told_above(const struct book *b, const struct event *
  * the token is granted to another. */
 static bool was_forgotten(const struct book *b, const struct grant *g, const struct event *e)
 {
-    return fault_between(&b->hurt, e->invoke_us, g->asked_us);
+    return fault_between(&b->hurt, e->invoke_us, g->sent_us);
 }
 
 static void judge_holder(struct book *b, const struct grant *g, const struct event *e)
 {
-    const struct event *above = g ? NULL : told_above(b, e);
+    const struct event *above = g ? NULL : reported_above(b, e);
 
     if (above && side_of(b, above->process) != side_of(b, e->process))
         above = NULL; /* the servers do not know of each other's grants */
@@ -146,7 +146,7 @@ static void judge_holder(struct book *b, const struct grant *g, const struct eve
         breach(b, RULE_BUSY, g->over, e, "busy with one that had ended");
     else if (above && above->return_us < e->invoke_us && !forgotten_between(b, above, e->return_us))
         breach(b, RULE_BUSY, above, e, "busy with one before a later one");
-    else if (g && g->asked_us > e->return_us && !was_forgotten(b, g, e))
+    else if (g && g->sent_us > e->return_us && !was_forgotten(b, g, e))
         breach(b, RULE_BUSY, e, g->told, "busy with one that nobody had asked for");
 }
 
@@ -157,8 +157,8 @@ static void judge_busy(struct book *b, const struct grant *g, const struct event
         return;
     judge_holder(b, g, e);
     if (g && e->deadline_us > 0 && deadline_us > e->deadline_us &&
-        !fault_between(&b->clock, g->asked_us, e->return_us) &&
-        !fault_between(&b->lost, g->asked_us, e->return_us))
+        !fault_between(&b->clock, g->sent_us, e->return_us) &&
+        !fault_between(&b->lost, g->sent_us, e->return_us))
         breach(b, RULE_ROW, g->told, e, "the row ended before the deadline that its holder knew");
 }
 
@@ -168,12 +168,12 @@ static void judge_busy(struct book *b, const struct grant *g, const struct event
  * while another thread's question is under way counts for the questions after it. */
 struct known {
     int64_t deadline_us;
-    int64_t later_us, later_told_us; /* an answer that may count for the next question */
+    int64_t later_us, later_reported_us; /* an answer that may count for the next question */
 };
 
-static int64_t known_deadline(struct known *k, int64_t asked_us)
+static int64_t known_deadline(struct known *k, int64_t sent_us)
 {
-    if (k->later_us > k->deadline_us && k->later_told_us <= asked_us)
+    if (k->later_us > k->deadline_us && k->later_reported_us <= sent_us)
         k->deadline_us = k->later_us;
     return k->deadline_us;
 }
@@ -182,7 +182,7 @@ static void learn(struct known *k, const struct event *e)
 {
     known_deadline(k, e->invoke_us);
     k->later_us = e->deadline_us;
-    k->later_told_us = e->return_us;
+    k->later_reported_us = e->return_us;
 }
 
 static bool was_ours_to_end(const struct grant *g, const struct event *e)
@@ -212,8 +212,8 @@ static void judge_reason(struct book *b, const struct grant *g, const struct eve
 static void judge_lost(struct book *b, const struct grant *g, const struct event *e,
                        int64_t deadline_us)
 {
-    if (fault_between(&b->hurt, g->asked_us, e->return_us) ||
-        fault_between(&b->clock, g->asked_us - OLD_ANSWER_US, e->return_us))
+    if (fault_between(&b->hurt, g->sent_us, e->return_us) ||
+        fault_between(&b->clock, g->sent_us - OLD_ANSWER_US, e->return_us))
         return;
     if (e->return_us < deadline_us && !was_ours_to_end(g, e) && !was_broken(g, e))
         breach(b, RULE_LOST, g->told, e, "lost before its deadline, neither released nor broken");
@@ -260,7 +260,7 @@ static void judge_answer(struct book *b, const struct event *e, struct known *kn
         judge_ok(b, g, e);
     if (e->outcome == SQLOCK_ELOST && is_about_grant(e->verb))
         judge_lost(b, g, e, known_deadline(k, e->invoke_us));
-    if (e->outcome == 0 && tells_deadline(e))
+    if (e->outcome == 0 && says_deadline(e))
         learn(k, e);
 }
 

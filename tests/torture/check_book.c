@@ -96,9 +96,9 @@ bool fault_between(const struct faults *f, int64_t from_us, int64_t to_us)
     return faults_healed(f, to_us) >= from_us;
 }
 
-bool forgotten_between(const struct book *b, const struct event *told, int64_t asked_us)
+bool forgotten_between(const struct book *b, const struct event *told, int64_t sent_us)
 {
-    return fault_between(&b->lost, told->invoke_us, asked_us);
+    return fault_between(&b->lost, told->invoke_us, sent_us);
 }
 
 /* ---- grants ---------------------------------------------------------------------------------- */
@@ -130,7 +130,7 @@ static void add_grant(struct book *b, const struct event *told, const struct eve
                        .side = side_of(b, told->process),
                        .shared = asked->verb == V_SHARE,
                        .token = told->token,
-                       .asked_us = asked->invoke_us,
+                       .sent_us = asked->invoke_us,
                        .start_us = told->return_us,
                        .deadline_us = by_command ? told->return_us : told->deadline_us,
                        .released_us = NEVER,
@@ -262,7 +262,7 @@ static void note_refused(struct book *b, const struct event *e)
     if (!g || g->name != e->name || g->side != side_of(b, e->process))
         return;
     g->next = earlier(g->next, e);
-    if (named && !named->shared && named->asked_us <= e->return_us)
+    if (named && !named->shared && named->sent_us <= e->return_us)
         g->rival = earlier(g->rival, e);
 }
 

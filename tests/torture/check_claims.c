@@ -32,7 +32,7 @@ static bool any_beside(const struct book *b, const struct event *e,
 /* ---- guarded --------------------------------------------------------------------------------- */
 
 /* In SQLite any writer keeps the file, and MySQL before 8.0 waits for what is locked. */
-static bool tells_guards(const struct book *b)
+static bool says_guards(const struct book *b)
 {
     const char *engine = b->rules->engine;
 
@@ -46,7 +46,7 @@ static int64_t first_grant_since(const struct book *b, const struct event *guard
 
     for (int64_t i = book_at(b, guard->name, 0);
          i < b->n_grants && b->grants[i].name == guard->name; i++)
-        if (b->grants[i].asked_us > guard->invoke_us && b->grants[i].start_us < first)
+        if (b->grants[i].sent_us > guard->invoke_us && b->grants[i].start_us < first)
             first = b->grants[i].start_us;
     return first;
 }
@@ -87,7 +87,7 @@ static const struct grant *held_throughout(const struct book *b, const struct ev
     for (int64_t i = book_at(b, e->name, 0); i < b->n_grants && b->grants[i].name == e->name; i++)
         if (b->grants[i].start_us <= e->invoke_us && b->grants[i].end_us >= e->return_us &&
             b->grants[i].side == side_of(b, e->process) &&
-            !fault_between(&b->clock, b->grants[i].asked_us, e->return_us))
+            !fault_between(&b->clock, b->grants[i].sent_us, e->return_us))
             return &b->grants[i];
     return NULL;
 }
@@ -149,7 +149,7 @@ static void judge_unknown_holder(struct book *b, const struct event *e)
 
 void check_claims(struct book *b)
 {
-    bool told = tells_guards(b);
+    bool told = says_guards(b);
 
     for (int64_t i = 0; i < b->n; i++) {
         const struct event *e = &b->events[i];

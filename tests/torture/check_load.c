@@ -11,7 +11,7 @@
 struct later {
     int64_t from_us;            /* asked for, or given up by who held it all the time; NEVER: not */
     int64_t granted_us;         /* the first grant after the last fault; NEVER: none */
-    int64_t asked_us;           /* of those grants, the first to be asked for; NEVER */
+    int64_t sent_us;            /* of those grants, the first to be asked for; NEVER */
     const struct event *waited; /* an answer, or none, that should have been yes */
 };
 
@@ -57,8 +57,8 @@ static void note_later(const struct book *b, const struct event *e, int64_t heal
         return;
     if (e->return_us < l->granted_us)
         l->granted_us = e->return_us;
-    if (b->grant_of[e - b->events]->asked_us < l->asked_us)
-        l->asked_us = b->grant_of[e - b->events]->asked_us;
+    if (b->grant_of[e - b->events]->sent_us < l->sent_us)
+        l->sent_us = b->grant_of[e - b->events]->sent_us;
 }
 
 static int64_t due_us(const struct book *b, const struct later *l)
@@ -79,7 +79,7 @@ static void note_waited(const struct book *b, const struct event *e, int64_t hea
         end_us <= due_us(b, l) || e->invoke_us < healed_us)
         return;
     refused = event_returned(e) && e->outcome != 0 && e->return_us > due_us(b, l) &&
-              e->return_us < l->asked_us;
+              e->return_us < l->sent_us;
     waited = e->invoke_us <= due_us(b, l) - slack_us &&
              (!event_returned(e) || e->return_us > due_us(b, l));
     if (!l->waited && (refused || waited))

@@ -17,7 +17,7 @@ struct grant {
     int32_t side; /* the server of its process; 0: nobody said */
     bool shared;
     int64_t token;
-    int64_t asked_us;            /* invocation of the acquire */
+    int64_t sent_us;             /* invocation of the acquire */
     int64_t start_us;            /* held from here: when it was said */
     int64_t end_us;              /* to here: whichever came first of ... */
     int64_t deadline_us;         /* the last one that its holder was told; or its last beat */
@@ -87,7 +87,7 @@ int64_t lease_usable_us(const struct book *b, uint32_t process);
 /* The server of a process; 0: nobody said. */
 int32_t side_of(const struct book *b, uint32_t process);
 /* What was told at that time may have been forgotten when the other was asked for. */
-bool forgotten_between(const struct book *b, const struct event *told, int64_t asked_us);
+bool forgotten_between(const struct book *b, const struct event *told, int64_t sent_us);
 
 /* A question for a lock that was told that somebody else has it. */
 static inline bool event_refused(const struct event *e)

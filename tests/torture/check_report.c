@@ -26,7 +26,7 @@ static bool in_window(const struct event *e, uint32_t name, int64_t from_us, int
 }
 
 /* What began before the window and ended within it belongs to it: so all events are looked at. */
-static void tell_window(const struct book *b, uint32_t name, int64_t from_us, int64_t to_us)
+static void report_window(const struct book *b, uint32_t name, int64_t from_us, int64_t to_us)
 {
     int64_t total = 0, at = 0;
 
@@ -53,8 +53,8 @@ static int64_t end_of(const struct event *e)
 }
 
 /* From the begin of the earlier one to the end of the later one. */
-static void tell_between(const struct book *b, const struct event *first,
-                         const struct event *second)
+static void report_between(const struct book *b, const struct event *first,
+                           const struct event *second)
 {
     const struct event *early = first, *late = second ? second : first;
     int64_t to_us;
@@ -64,7 +64,7 @@ static void tell_between(const struct book *b, const struct event *first,
         late = first;
     }
     to_us = end_of(early) > end_of(late) ? end_of(early) : end_of(late);
-    tell_window(b, first->name, early->invoke_us, to_us);
+    report_window(b, first->name, early->invoke_us, to_us);
 }
 
 void breach(struct book *b, int rule, const struct event *first, const struct event *second,
@@ -86,7 +86,7 @@ void breach(struct book *b, int rule, const struct event *first, const struct ev
             r->engine ? r->engine : "an engine", r->fault ? r->fault : "?",
             r->folder ? r->folder : "?");
     if (first)
-        tell_between(b, first, second);
+        report_between(b, first, second);
 }
 
 void check_print(const struct check_verdict *v, FILE *say)

@@ -8,7 +8,7 @@
 
 /* ---- kinds of names -------------------------------------------------------------------------- */
 
-static bool tells_kind(const struct event *e)
+static bool says_kind(const struct event *e)
 {
     return e->verb == V_SHARE || e->verb == V_SLOTS;
 }
@@ -30,11 +30,11 @@ static void note_kind(struct book *b, const struct event *e)
 void kinds_make(struct book *b)
 {
     for (int64_t i = 0; i < b->n; i++)
-        if (tells_kind(&b->events[i]) && b->events[i].name >= b->n_kinds)
+        if (says_kind(&b->events[i]) && b->events[i].name >= b->n_kinds)
             b->n_kinds = (int64_t)b->events[i].name + 1;
     b->kinds = book_new(b, b->n_kinds, sizeof *b->kinds);
     for (int64_t i = 0; i < b->n; i++)
-        if (tells_kind(&b->events[i]))
+        if (says_kind(&b->events[i]))
             note_kind(b, &b->events[i]);
 }
 
@@ -88,7 +88,7 @@ static int64_t count_new(const struct book *b, const struct slots *s, int64_t no
     for (int64_t i = 0; i < s->n_open; i++) {
         const struct span *span = &s->spans[s->open[i]];
 
-        n += span->grant->asked_us > stepped_us;
+        n += span->grant->sent_us > stepped_us;
         if (span->from_us < (*first)->from_us)
             *first = span;
     }
@@ -110,7 +110,7 @@ static void end_past(const struct book *b, struct slots *s, const struct span *l
         struct grant *g = s->past[i];
 
         if (late->told->return_us < g->over_us && !is_open(s, g) &&
-            !fault_between(&b->clock, g->asked_us, late->told->return_us)) {
+            !fault_between(&b->clock, g->sent_us, late->told->return_us)) {
             g->over_us = late->told->return_us;
             g->over = late->told;
         }
@@ -188,7 +188,7 @@ static void add_grant(const struct book *b, struct slots *s, struct grant *g)
 {
     int64_t from_us = g->start_us;
 
-    if (g->next && g->next->return_us < from_us && g->next->return_us >= g->asked_us)
+    if (g->next && g->next->return_us < from_us && g->next->return_us >= g->sent_us)
         from_us = g->next->return_us;
     add_span(b, s, g, g->told, from_us, g->end_us);
 }

@@ -43,7 +43,7 @@ void check_tokens(struct book *b)
             breach(b, RULE_TOKEN, g->told, NULL, "that is no token");
         if (same_name(b, i) && g[-1].token == g->token)
             breach(b, RULE_TOKEN, g[-1].told, g->told, "one token was granted twice");
-        if (g->next && g->next->return_us < g->asked_us)
+        if (g->next && g->next->return_us < g->sent_us)
             breach(b, RULE_TOKEN, g->next, g->told,
                    "the larger one was told before the smaller one was asked for");
     }
@@ -53,10 +53,10 @@ void check_tokens(struct book *b)
  * early grant, or of its renewal. */
 static bool judge_span(struct book *b, const struct grant *early, const struct event *late)
 {
-    if (late->return_us < early->asked_us)
+    if (late->return_us < early->sent_us)
         return true; /* it was over by then: so the tokens are wrong, which is told already */
-    if (fault_between(&b->clock, early->asked_us, late->return_us) ||
-        fault_between(&b->regranted, early->asked_us, late->return_us))
+    if (fault_between(&b->clock, early->sent_us, late->return_us) ||
+        fault_between(&b->regranted, early->sent_us, late->return_us))
         return false;
     breach(b, RULE_OVERLAP, early->told, late, "the first was good for longer than that");
     return true;
@@ -64,7 +64,7 @@ static bool judge_span(struct book *b, const struct grant *early, const struct e
 
 static void count_excused(struct book *b, const struct grant *early, const struct event *late)
 {
-    if (fault_between(&b->clock, early->asked_us, late->return_us))
+    if (fault_between(&b->clock, early->sent_us, late->return_us))
         b->out->clock_overlaps++;
     else
         b->out->lost_overlaps++;
@@ -96,10 +96,10 @@ static void note_last(const struct book *b, struct last *l, const struct grant *
     int64_t lost_us = faults_healed(&b->regranted, g->start_us);
     int64_t excused_us = stepped_us > lost_us ? stepped_us : lost_us;
 
-    if (l->of_new && l->of_new->asked_us <= excused_us)
+    if (l->of_new && l->of_new->sent_us <= excused_us)
         l->of_new = NULL;
     l->of_all = later(l->of_all, g);
-    if (g->asked_us > excused_us)
+    if (g->sent_us > excused_us)
         l->of_new = later(l->of_new, g);
 }
 

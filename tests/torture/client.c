@@ -16,7 +16,7 @@ enum { REQUEST_MS = 2000 };
 
 /* ---- what is asked and answered -------------------------------------------------------------- */
 
-void hand_ask(struct hand *h, int verb, uint32_t name, int64_t token)
+void hand_fetch(struct hand *h, int verb, uint32_t name, int64_t token)
 {
     h->at->verb = verb;
     h->at->name = name;
@@ -116,7 +116,7 @@ static void reap(struct hand *h)
     opts.grace_ms = 0;
     opts.pause_ms = 0;
     opts.cancel = h->crew->cancel;
-    hand_ask(h, V_REAP, 0, 0);
+    hand_fetch(h, V_REAP, 0, 0);
     rc = sqlock_reap(h->m, &opts, &report, &err);
     hand_done(h, rc, &err, 0, report.cleared + report.pruned);
 }
@@ -154,12 +154,12 @@ static void *hand_main(void *arg)
 
 /* ---- managers -------------------------------------------------------------------------------- */
 
-static volatile sig_atomic_t told_to_end;
+static volatile sig_atomic_t ordered_to_end;
 
 static void on_term(int number)
 {
     (void)number;
-    told_to_end = 1;
+    ordered_to_end = 1;
 }
 
 /* Whether the client shall end: it is told so by then, by SIGTERM or by the time. */
@@ -167,7 +167,7 @@ static bool is_over(struct crew *c, int32_t wait_ms)
 {
     if (!atomic_load(&c->over))
         hand_nap(wait_ms);
-    if (told_to_end || sqlock_now_us() >= c->end_us)
+    if (ordered_to_end || sqlock_now_us() >= c->end_us)
         atomic_store(&c->over, true);
     return atomic_load(&c->over);
 }

@@ -93,7 +93,7 @@ static void run(struct hand *h, uint32_t name)
 
     if (readlink("/proc/self/exe", self, sizeof self - 1) < 0)
         return;
-    hand_ask(h, V_RUN, name, 0);
+    hand_fetch(h, V_RUN, name, 0);
     command(h, &said,
             "run %s --ttl %" PRId64 "ms -k 100ms n%" PRIu32
             " %s held --folder %s --process %" PRId64 " --asked %" PRId64 " --work-ms %" PRId64,
@@ -111,31 +111,31 @@ struct grant {
 };
 
 /* What is left at least of a lease that was asked for at that moment. */
-static int64_t deadline_of(const struct hand *h, int64_t asked_us)
+static int64_t deadline_of(const struct hand *h, int64_t sent_us)
 {
-    return asked_us + h->crew->plan.lease_ms * 900;
+    return sent_us + h->crew->plan.lease_ms * 900;
 }
 
 /* It has printed the grant. */
-static bool is_granted(struct hand *h, const struct said *said, struct grant *g, int64_t asked_us)
+static bool is_granted(struct hand *h, const struct said *said, struct grant *g, int64_t sent_us)
 {
     if (said->code != 0 || sscanf(said->text, "%63s %" SCNd64, g->owner, &g->token) != 2)
         return false;
     h->at->token = g->token;
-    hand_answer(h, 0, deadline_of(h, asked_us), 0);
+    hand_answer(h, 0, deadline_of(h, sent_us), 0);
     return true;
 }
 
 /* It has printed the owner alone. */
-static bool settle(struct hand *h, struct grant *g, int64_t asked_us)
+static bool settle(struct hand *h, struct grant *g, int64_t sent_us)
 {
     struct said said;
 
     for (int i = 0; i < SETTLES && !atomic_load(&h->crew->failed); i++) {
-        hand_ask(h, V_SETTLE, g->name, 0);
+        hand_fetch(h, V_SETTLE, g->name, 0);
         command(h, &said, "acquire -n --ttl %" PRId64 "ms --owner %s n%" PRIu32,
                 h->crew->plan.lease_ms, g->owner, g->name);
-        if (is_granted(h, &said, g, asked_us))
+        if (is_granted(h, &said, g, sent_us))
             return true;
         if (said.code == SQLOCK_EBUSY || said.code == SQLOCK_ELOST) {
             hand_answer(h, SQLOCK_ELOST, 0, SQLOCK_WHY_NOT_GRANTED);
@@ -149,16 +149,16 @@ static bool settle(struct hand *h, struct grant *g, int64_t asked_us)
 static bool acquire(struct hand *h, struct grant *g)
 {
     struct said said;
-    int64_t asked_us;
+    int64_t sent_us;
 
-    hand_ask(h, V_ACQUIRE, g->name, 0);
-    asked_us = h->at->invoke_us;
+    hand_fetch(h, V_ACQUIRE, g->name, 0);
+    sent_us = h->at->invoke_us;
     command(h, &said, "acquire -n --ttl %" PRId64 "ms n%" PRIu32, h->crew->plan.lease_ms, g->name);
-    if (is_granted(h, &said, g, asked_us))
+    if (is_granted(h, &said, g, sent_us))
         return true;
     hand_answer(h, said.code, 0, 0);
     return said.code == SQLOCK_EUNSURE && sscanf(said.text, "%63s", g->owner) == 1 &&
-           settle(h, g, asked_us);
+           settle(h, g, sent_us);
 }
 
 static void script(struct hand *h, uint32_t name)
@@ -169,17 +169,17 @@ static void script(struct hand *h, uint32_t name)
     if (!acquire(h, &g))
         return;
     if (hand_dares(h, CHANCE_RENEW)) {
-        int64_t asked_us;
+        int64_t sent_us;
 
-        hand_ask(h, V_RENEW, name, g.token);
-        asked_us = h->at->invoke_us;
+        hand_fetch(h, V_RENEW, name, g.token);
+        sent_us = h->at->invoke_us;
         command(h, &said, "renew --ttl %" PRId64 "ms n%" PRIu32 " %s %" PRId64,
                 h->crew->plan.lease_ms, name, g.owner, g.token);
-        hand_answer(h, said.code, said.code == 0 ? deadline_of(h, asked_us) : 0, 0);
+        hand_answer(h, said.code, said.code == 0 ? deadline_of(h, sent_us) : 0, 0);
     }
     if (hand_dares(h, CHANCE_FORGET))
         return;
-    hand_ask(h, V_RELEASE, name, g.token);
+    hand_fetch(h, V_RELEASE, name, g.token);
     command(h, &said, "release n%" PRIu32 " %s %" PRId64, name, g.owner, g.token);
     hand_answer(h, said.code, 0, 0);
 }
@@ -197,12 +197,12 @@ void command_step(struct hand *h)
 
 /* ---- its child ------------------------------------------------------------------------------- */
 
-static void note(int history, struct event *e, int verb, int64_t asked_us)
+static void note(int history, struct event *e, int verb, int64_t sent_us)
 {
     e->verb = verb;
     history_invoke(history, e);
-    if (asked_us > 0)
-        e->invoke_us = asked_us;
+    if (sent_us > 0)
+        e->invoke_us = sent_us;
     history_return(history, e);
 }
 
@@ -223,7 +223,7 @@ int client_held(int argc, char **argv)
     e.process = (uint32_t)p.process;
     e.name = (uint32_t)strtoul(name + 1, NULL, 10);
     e.token = strtoll(token, NULL, 10);
-    note(history, &e, V_ACQUIRE, p.asked_us);
+    note(history, &e, V_ACQUIRE, p.sent_us);
     e.value = 0;
     end_us = sqlock_now_us() + p.work_ms * 1000;
     do {

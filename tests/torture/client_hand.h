@@ -59,7 +59,7 @@ struct plan {
     int64_t grace_ms; /* of its managers */
     int64_t side;     /* the only server that it reaches; 0: it may reach any */
     int64_t open_flags, command;
-    int64_t asked_us, work_ms; /* of `held` */
+    int64_t sent_us, work_ms; /* of `held` */
     int mix[PLAN_MIX];
 };
 
@@ -97,7 +97,7 @@ struct hand {
 
 /* ---- what is asked and answered -------------------------------------------------------------- */
 
-void hand_ask(struct hand *h, int verb, uint32_t name, int64_t token);
+void hand_fetch(struct hand *h, int verb, uint32_t name, int64_t token);
 void hand_answer(struct hand *h, int outcome, int64_t deadline_us, int64_t value);
 /* The same of a call of the library's, and whether it is explained. */
 bool hand_done(struct hand *h, int rc, const sqlock_error *err, int64_t deadline_us, int64_t value);

@@ -34,7 +34,7 @@ static bool tells(sqlock_lock *lock)
     return sqlock_lock_state(lock) != SQLOCK_UNSURE;
 }
 
-static bool asks_on(const struct hand *h, int asked)
+static bool sends_on(const struct hand *h, int asked)
 {
     return asked < (atomic_load(&h->crew->over) ? SETTLES_LAST : SETTLES);
 }
@@ -42,11 +42,11 @@ static bool asks_on(const struct hand *h, int asked)
 /* Until it is told, or for half a minute. True: it is ours. */
 static bool settle(struct hand *h, sqlock_lock *lock, uint32_t name)
 {
-    for (int i = 0; asks_on(h, i) && !tells(lock); i++) {
+    for (int i = 0; sends_on(h, i) && !tells(lock); i++) {
         sqlock_error err = {0};
         int rc;
 
-        hand_ask(h, V_SETTLE, name, sqlock_lock_token(lock));
+        hand_fetch(h, V_SETTLE, name, sqlock_lock_token(lock));
         rc = sqlock_settle(lock, SETTLE_MS, &err);
         h->at->token = sqlock_lock_token(lock);
         if (sqlock_lock_state(lock) == SQLOCK_RELEASED)
@@ -70,7 +70,7 @@ static void read_held(struct hand *h, sqlock_lock *lock, uint32_t name)
     int64_t deadline_us;
     int outcome;
 
-    hand_ask(h, V_HELD, name, sqlock_lock_token(lock));
+    hand_fetch(h, V_HELD, name, sqlock_lock_token(lock));
     outcome = look(lock, &deadline_us);
     hand_answer(h, outcome, deadline_us, outcome == SQLOCK_ELOST ? sqlock_lock_why(lock) : 0);
 }
@@ -99,7 +99,7 @@ static void renew(struct hand *h, sqlock_lock *lock, uint32_t name)
     int64_t deadline_us = 0;
     int rc;
 
-    hand_ask(h, V_RENEW, name, sqlock_lock_token(lock));
+    hand_fetch(h, V_RENEW, name, sqlock_lock_token(lock));
     rc = hand_dares(h, CHANCE_START) ? renew_by_loop(lock, &err) : sqlock_renew(lock, &err);
     if (rc == 0)
         deadline_us = sqlock_lock_deadline_us(lock);
@@ -152,7 +152,7 @@ static int release_once(struct hand *h, sqlock_lock *lock, uint32_t name)
     sqlock_op *op = NULL;
     int rc;
 
-    hand_ask(h, V_RELEASE, name, sqlock_lock_token(lock));
+    hand_fetch(h, V_RELEASE, name, sqlock_lock_token(lock));
     if (!hand_dares(h, CHANCE_START))
         rc = sqlock_release(lock, &err);
     else if ((rc = sqlock_release_start(lock, &op, &err)) == 0)
@@ -211,7 +211,7 @@ static void break_it(struct hand *h, uint32_t name, int64_t token)
     sqlock_error err = {0};
     int rc;
 
-    hand_ask(h, V_BREAK, name, token);
+    hand_fetch(h, V_BREAK, name, token);
     rc = sqlock_break(h->m, text("n%" PRIu32, name), token, &err);
     hand_done(h, rc, &err, 0, 0);
 }
@@ -246,7 +246,7 @@ void lease_take(struct hand *h, int way)
     opts.flags = manual ? SQLOCK_NO_RENEW : 0;
     opts.cancel = way == 0 ? NULL : h->crew->cancel;
     opts.holder = &holder;
-    hand_ask(h, V_ACQUIRE, name, 0);
+    hand_fetch(h, V_ACQUIRE, name, 0);
     rc = way == 2 ? acquire_by_loop(h, word, &opts, &lock, &err)
                   : sqlock_acquire(h->m, word, &opts, &lock, &err);
     if (rc == 0) {

@@ -36,7 +36,7 @@ static const struct option {
     {"--grace", NUMBER, offsetof(struct plan, grace_ms), 0, INT32_MAX},
     {"--side", NUMBER, offsetof(struct plan, side), 1, INT32_MAX},
     {"--seconds", NUMBER, offsetof(struct plan, seconds), 1, 1000000},
-    {"--asked", NUMBER, offsetof(struct plan, asked_us), 1, INT64_MAX},
+    {"--asked", NUMBER, offsetof(struct plan, sent_us), 1, INT64_MAX},
     {"--work-ms", NUMBER, offsetof(struct plan, work_ms), 0, INT32_MAX},
 };
 

@@ -118,7 +118,7 @@ void rows_guarded(struct hand *h, sqlock_lock *lock, uint32_t name, enum guarded
 
     if (sqlock_lock_state(lock) == SQLOCK_UNSURE || !begin(h, hand_dares(h, CHANCE_STRICT)))
         return;
-    hand_ask(h, V_GUARDED, name, token);
+    hand_fetch(h, V_GUARDED, name, token);
     rc = guard(h, lock);
     if (rc == 0)
         rc = run(h, NULL,
@@ -170,7 +170,7 @@ void rows_row_lock(struct hand *h)
 
     if (!begin(h, strict))
         return;
-    hand_ask(h, V_ROW_LOCK, name, 0);
+    hand_fetch(h, V_ROW_LOCK, name, 0);
     rc = lock_row(h, name);
     if (rc == 0)
         rc = run(h, &n, "SELECT n FROM torture_rows WHERE name = %" PRIu32 "%s", name,
@@ -215,7 +215,7 @@ void rows_cas(struct hand *h)
         rows_disconnect(h);
     if (rc != 0 || !begin(h, hand_dares(h, CHANCE_STRICT)))
         return;
-    hand_ask(h, V_CAS, name, expected);
+    hand_fetch(h, V_CAS, name, expected);
     rc = end(h, change(h, name, expected, &version));
     hand_answer(h, rc, 0, version);
 }

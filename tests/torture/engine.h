@@ -33,8 +33,8 @@ struct follow_ops {
     bool (*follow)(struct engine *e, const struct engine *primary);
     /* On the primary: how many are connected. From now on a commit is answered when a follower has
      * it; and whether it is so by now (above 0). */
-    const char *followers, *ask_synchronous, *reload, *is_synchronous; /* reload: or NULL */
-    void (*stall)(struct engine *primary, struct engine *e);           /* it gets nothing more */
+    const char *followers, *send_synchronous, *reload, *is_synchronous; /* reload: or NULL */
+    void (*stall)(struct engine *primary, struct engine *e);            /* it gets nothing more */
     /* It takes over with all that it has got. */
     bool (*promote)(struct engine *e);
     const char *url[2]; /* of all of them: what stands before their hosts, and behind them */

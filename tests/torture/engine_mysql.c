@@ -222,7 +222,7 @@ static const struct follow_ops follow_mysql = {
     .follow = follow,
     .followers = "SELECT count(*) FROM information_schema.processlist "
                  "WHERE command = 'Binlog Dump'",
-    .ask_synchronous = "SET GLOBAL rpl_semi_sync_master_enabled = 1",
+    .send_synchronous = "SET GLOBAL rpl_semi_sync_master_enabled = 1",
     .is_synchronous = "SELECT variable_value = 'ON' AND (SELECT variable_value > 0 " STATUS
                       "clients') " STATUS "status'",
     .stall = stall,

@@ -181,7 +181,7 @@ static bool promote(struct engine *e)
 static const struct follow_ops follow_postgres = {
     .adapt = adapt,
     .followers = "SELECT count(*) " SENDERS " WHERE state = 'streaming'",
-    .ask_synchronous = "ALTER SYSTEM SET synchronous_standby_names = '*'",
+    .send_synchronous = "ALTER SYSTEM SET synchronous_standby_names = '*'",
     .reload = "SELECT pg_reload_conf()",
     .is_synchronous = "SELECT count(*) " SENDERS " WHERE sync_state = 'sync'",
     .stall = stall,

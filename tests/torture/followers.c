@@ -62,7 +62,7 @@ static bool make_synchronous(struct cell *c)
 
     if (!(c->fault->servers & SERVERS_SYNC))
         return true;
-    if (!engine_exec(e, "%s", ops(c)->ask_synchronous) ||
+    if (!engine_exec(e, "%s", ops(c)->send_synchronous) ||
         (ops(c)->reload && !engine_exec(e, "%s", ops(c)->reload)) ||
         !await(c, ops(c)->is_synchronous, 1))
         return false;

@@ -194,7 +194,7 @@ static const struct {
     {"ZZZZZ", SQLOCK_EDB, 0},
 };
 
-TEST(test_sqlstate_tells_code_and_what_to_do)
+TEST(test_sqlstate_says_code_and_what_to_do)
 {
     for (size_t i = 0; i < sizeof classes / sizeof *classes; i++) {
         sqlock_error err = filled();

@@ -92,7 +92,7 @@ TEST(test_older_answer_does_not_end_the_risk)
     assert_memory_equal(&l, &before, sizeof l);
 }
 
-TEST(test_jump_shortens_the_lease_and_asks_for_a_renewal)
+TEST(test_jump_shortens_the_lease_and_requires_a_renewal)
 {
     struct lease l = held_lease();
 
@@ -229,7 +229,7 @@ TEST(test_release_of_a_guarded_lease_is_ended_by_its_answer_alone)
 }
 
 /* What the guard made of it is the last that the row can say (P6). */
-TEST(test_guarded_lease_that_nobody_renews_is_lost_with_its_last_extension)
+TEST(test_guarded_lease_that_no_one_renews_is_lost_with_its_last_extension)
 {
     struct lease l = guarded_lease(SQLOCK_UNSURE);
 

@@ -20,7 +20,7 @@ static void *ask(void *out)
     return NULL;
 }
 
-static int ask_at_once(void *unused)
+static int send_at_once(void *unused)
 {
     pthread_t threads[THREADS];
     int64_t numbers[THREADS] = {0};
@@ -41,7 +41,7 @@ TEST(test_threads_have_the_number_of_their_process)
 {
     assert_int_not_equal(sqlock_process_id(), 0);
     for (int i = 0; i < 50; i++)
-        assert_int_equal(child_wait(child_start(ask_at_once, NULL), patience_ms(10000)), 0);
+        assert_int_equal(child_wait(child_start(send_at_once, NULL), patience_ms(10000)), 0);
 }
 
 static int differ(void *arg)

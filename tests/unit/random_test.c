@@ -33,7 +33,7 @@ TEST(test_numbers_are_about_even_to_the_end_of_their_range)
         assert_between(10000 - 870, quarters[i], 10000 + 870);
 }
 
-TEST(test_bytes_fill_what_was_asked_for_and_no_more)
+TEST(test_bytes_fill_what_was_requested_and_no_more)
 {
     unsigned char bytes[600];
     unsigned char seen[512] = {0};

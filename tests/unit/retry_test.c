@@ -81,7 +81,7 @@ TEST(test_what_is_no_conflict_is_final)
     }
 }
 
-TEST(test_last_answer_is_told_when_attempts_run_out)
+TEST(test_last_answer_is_reported_when_attempts_run_out)
 {
     static const int answers[] = {SQLOCK_EBUSY, SQLOCK_CONFLICT};
     sqlock_retry_opts o = quick(7);
@@ -91,7 +91,7 @@ TEST(test_last_answer_is_told_when_attempts_run_out)
     assert_int_equal(p.made, 7);
 }
 
-TEST(test_attempts_become_pessimistic_when_they_are_told_to)
+TEST(test_attempts_become_pessimistic_when_they_have_to)
 {
     sqlock_retry_opts o = quick(5);
     struct plan p;

@@ -227,7 +227,7 @@ TEST(test_steps_backward_do_not_alarm)
  * jumps; B asks, is answered, and the jump is told. Then C's reply arrives, which is older than the
  * jump. Taken for a step backward, it makes the next answer tell the same jump again: leases that
  * were granted after the jump lose 60 s that their rows still have. */
-TEST(test_answer_from_before_a_jump_does_not_tell_the_jump_twice)
+TEST(test_answer_from_before_a_jump_does_not_report_the_jump_twice)
 {
     const int64_t jump = 60000000;
     struct skew s = {0};

@@ -148,7 +148,7 @@ TEST(test_key_is_all_columns_of_one_index)
     assert_int_equal(open_with(none + 1, x, 1), SQLOCK_EREFUSED); /* no such table */
 }
 
-TEST(test_catalogue_is_asked_once_for_a_named_schema)
+TEST(test_catalogue_is_requested_once_for_a_named_schema)
 {
     sqlock_column id[] = {COLUMN("id", SQLOCK_INT)};
     struct table t;
@@ -167,7 +167,7 @@ TEST(test_catalogue_is_asked_once_for_a_named_schema)
 }
 
 /* The search path may have changed, the table have got an index. */
-TEST(test_what_may_change_is_asked_again)
+TEST(test_what_may_change_is_sent_again)
 {
     sqlock_column id[] = {COLUMN("id", SQLOCK_INT)}, other[] = {COLUMN("other", SQLOCK_INT)};
     struct table t;

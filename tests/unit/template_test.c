@@ -96,7 +96,7 @@ TEST(test_longest_texts_are_not_cut)
     template_end(&m);
 }
 
-TEST(test_too_many_values_are_told)
+TEST(test_too_many_values_are_reported)
 {
     struct template m;
 

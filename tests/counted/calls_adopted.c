@@ -180,7 +180,7 @@ static void heal_app(struct scene *s)
     assert_int_equal(app_value(s, "n", -1 - s->row), -1);
 }
 
-const struct call guest_calls[] = {
+const struct call adopted_calls[] = {
     {"adopt", "sqlock_adopt sqlock_conn_free", NEEDS_APP, 0, 0, adopt, NULL, heal_app},
     {"guard", "sqlock_guard", NEEDS_APP | NEEDS_GUARDS | NEEDS_LOCK, 1, 0, guard, check_guarded,
      heal_app},

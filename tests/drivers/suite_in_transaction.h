@@ -37,17 +37,17 @@ extern struct guest g;
 /* First line of every test: an application with a table app_row, whose row 1 has n = 10, and no
  * transaction; not adopted yet, or adopted. */
 void begin_app(struct world *w);
-void begin_guest(struct world *w);
+void begin_adopted(struct world *w);
 void begin_in_transaction(struct world *w); /* adopted, and the transaction has begun */
 int adopt(void *app, void **out_conn);
-void end_guest(void); /* before the test ends, which does it by itself */
+void end_adopted(void); /* before the test ends, which does it by itself */
 
 /* The application's connection, adopted by the public header; let_go() or the end frees it. */
 sqlock_conn *adopted(sqlock *m, void *app);
 void let_go(sqlock_conn *conn);
 
 /* Its connection still tells the same: settings() or last(). It takes `before`, or NULL. */
-void still_tells(char *before, char *(*tell)(void *app));
+void still_says(char *before, char *(*tell)(void *app));
 
 /* The row of a table that has this id. */
 #define ROW(table, id)                                                                             \
@@ -100,6 +100,6 @@ void assert_restart(int rc, const sqlock_error *err);
 /* What the state is after a statement that failed, and the way out of it. */
 void undo_failed(void);
 /* What core does around its statements: one that succeeds, one that fails. */
-void be_a_guest(void);
+void be_adopted(void);
 
 #endif

@@ -3,7 +3,7 @@
 #include <mysql.h>
 #include <sqlock/rows.h>
 
-#include "tests/drivers/mysql_guest.h"
+#include "tests/drivers/mysql_adopted.h"
 #include "tests/drivers/suite.h"
 #include "tests/lib/my.h"
 #include "tests/lib/my_private.h"
@@ -52,7 +52,7 @@ TEST(test_settings_of_the_session_change_no_answer)
         got = rows_bytes(g.rows, 0, 0, &len);
         assert_int_equal(len, bytes.len);
         assert_memory_equal(got, bytes.data, len);
-        be_a_guest();
+        be_adopted();
         app_exec(g.app, "ROLLBACK");
     }
     assert_int_equal(app_number(g.app, "SELECT @@innodb_lock_wait_timeout LIMIT 1"), 1);
@@ -84,7 +84,7 @@ static sqlock_value text(const char *s)
 }
 
 /* In some of them a letter ends in the byte of a backslash. */
-TEST_AFTER(begin_guest, test_text_is_read_in_the_character_set_of_the_session)
+TEST_AFTER(begin_adopted, test_text_is_read_in_the_character_set_of_the_session)
 {
     static const char *const names[][2] = {{"SET NAMES gbk", "\xbf\x5c '"},
                                            {"SET NAMES sjis", "\x83\x5c' "},
@@ -111,7 +111,7 @@ TEST_AFTER(begin_guest, test_text_is_read_in_the_character_set_of_the_session)
     }
 }
 
-TEST_AFTER(begin_guest, test_names_may_hold_what_parts_texts)
+TEST_AFTER(begin_adopted, test_names_may_hold_what_parts_texts)
 {
     const sqlock_value value = {.type = SQLOCK_INT, .i = 7};
 
@@ -201,18 +201,18 @@ static void judge_deadlock(struct world *w, const char *begin, sqlock_tx_state a
     app_exec(g.app, "ROLLBACK");
     assert_int_equal(tx(), after_rollback);
     app_exec(g.app, "START TRANSACTION");
-    be_a_guest();
+    be_adopted();
     app_exec(g.app, "ROLLBACK");
     assert_int_equal(seen_by(other), 10);
 }
 
-TEST(test_deadlock_ends_the_transaction_and_is_told)
+TEST(test_deadlock_ends_the_transaction_and_is_reported)
 {
     judge_deadlock(w, "START TRANSACTION", SQLOCK_TX_IDLE);
 }
 
 /* The next statement would begin a new one, without what the application had done. */
-TEST(test_deadlock_with_autocommit_off_is_told_too)
+TEST(test_deadlock_with_autocommit_off_is_reported_too)
 {
     judge_deadlock(w, "SET autocommit = 0", SQLOCK_TX_ACTIVE);
 }
@@ -283,7 +283,7 @@ TEST_AFTER(begin_app, test_rollback_on_timeout_takes_no_transaction_unseen)
 /* ---- waiting --------------------------------------------------------------------------------- */
 
 /* On MySQL before 5.7.8 nothing ends a statement that computes: it is waited for. */
-TEST_AFTER(begin_guest, test_statement_that_computes_is_cut_where_it_can_be)
+TEST_AFTER(begin_adopted, test_statement_that_computes_is_cut_where_it_can_be)
 {
     static const char slow[] =
         "SELECT 0, 1 FROM (SELECT 1 FROM information_schema.collations LIMIT 100) c "
@@ -313,7 +313,7 @@ TEST_AFTER(begin_mysql, test_statement_that_waits_for_long_is_done_once)
     app_exec(g.app, "UPDATE app_row SET n = 21 WHERE id = 2");
     begun = now_us();
     exec_later(1200, other, "COMMIT");
-    be_a_guest();
+    be_adopted();
     await_later();
     assert_between(1100000, now_us() - begun, patience_ms(8000) * INT64_C(1000));
     app_exec(g.app, "COMMIT");
@@ -341,7 +341,7 @@ TEST(test_link_that_is_silent_is_ended)
     assert_false(g.side->exec(g.app, "SELECT 1"));
     assert_soon(app_number(other, "SELECT n FROM app_row WHERE id = 1 FOR UPDATE") == 10,
                 patience_ms(5000));
-    end_guest();
+    end_adopted();
     proxy_stop(p);
 }
 

@@ -1,4 +1,4 @@
-#include "tests/drivers/suite_guest.h"
+#include "tests/drivers/suite_in_transaction.h"
 
 struct guest g;
 
@@ -153,7 +153,7 @@ void let_go(sqlock_conn *conn)
     sqlock_conn_free(conn);
 }
 
-void still_tells(char *before, char *(*tell)(void *app))
+void still_says(char *before, char *(*tell)(void *app))
 {
     char *now = before ? tell(g.app) : NULL;
 
@@ -182,7 +182,7 @@ bool go_out(void *app, const struct way *way, const char *end)
     return ended;
 }
 
-static void free_guest(void)
+static void free_adopted(void)
 {
     join_later(); /* an assertion that failed may have jumped over that */
     if (g.conn)
@@ -196,7 +196,7 @@ static void free_guest(void)
 void begin_app(struct world *w)
 {
     g.w = w;
-    at_end(g.w, free_guest);
+    at_end(g.w, free_adopted);
     g.side = g.w->q->app;
     g.driver = g.w->q->driver();
     assert_non_null(g.adopter = g.driver->adopter);
@@ -206,7 +206,7 @@ void begin_app(struct world *w)
     app_exec(g.app, "INSERT INTO app_row VALUES (1, 10)");
 }
 
-void begin_guest(struct world *w)
+void begin_adopted(struct world *w)
 {
     begin_app(w);
     ok(adopt(g.app, &g.conn));
@@ -214,11 +214,11 @@ void begin_guest(struct world *w)
 
 void begin_in_transaction(struct world *w)
 {
-    begin_guest(w);
+    begin_adopted(w);
     app_exec(g.app, g.side->begins[0]);
 }
 
-void end_guest(void)
+void end_adopted(void)
 {
     if (g.conn)
         g.adopter->close(g.conn);
@@ -240,7 +240,7 @@ void begin_at(const char *url)
 {
     g.w->place.url = url;
     g.app = app_connect();
-    end_guest();
+    end_adopted();
     ok(adopt(g.app, &g.conn));
     app_exec(g.app, g.side->begins[0]);
 }
@@ -314,7 +314,7 @@ void undo_failed(void)
     point_ok(SQLOCK_SAVEPOINT_UNDO);
 }
 
-void be_a_guest(void)
+void be_adopted(void)
 {
     point_ok(SQLOCK_SAVEPOINT_SET);
     ok(run(OUR_READ));

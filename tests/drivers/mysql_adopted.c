@@ -1,5 +1,5 @@
 #ifdef TEST_HAVE_MYSQL
-#include "tests/drivers/mysql_guest.h"
+#include "tests/drivers/mysql_adopted.h"
 
 #include "tests/lib/my.h"
 
@@ -23,7 +23,7 @@ static void make_tables(void)
 
 void begin_mysql(struct world *w)
 {
-    begin_guest(w);
+    begin_adopted(w);
     make_tables();
 }
 
