@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "core/engine/batch.h"
 #include "core/engine/handshake.h"
 #include "core/engine/hosts.h"
 #include "core/engine/op.h"
@@ -85,6 +86,7 @@ static struct plan attempt_plan(const sqlock_op *op, int64_t now)
     return p;
 }
 
+/* Returns POOL_JOINED if the request went into another op's batch meanwhile. */
 static int attempt_connect(sqlock_op *op, const struct plan *p, struct conn **out)
 {
     sqlock *m = op->m;
@@ -95,6 +97,8 @@ static int attempt_connect(sqlock_op *op, const struct plan *p, struct conn **ou
         rc = pool_open_reserved(m, op, p->connected, &op->err);
     if (rc == 0)
         rc = pool_take(m, p->use, op, p->connected, out, &op->err);
+    if (rc == POOL_JOINED)
+        return rc;
     if (rc == 0) {
         op->stale = (*out)->used;
         rc = handshake_serves(m, *out, op, op->request.stmt, time_min(p->connected, (*out)->until),
@@ -141,50 +145,75 @@ static int attempt_lost_with_server(sqlock_op *op, const struct conn *c, int rc)
                             "another server took over while this one answered");
 }
 
-/* Without the mutex. */
-static int attempt_send(sqlock_op *op, const struct plan *p, sqlock_rows *rows, int64_t *out_sent)
+/* Send the request over c, together with those of others that wait with the same kind. Without the
+ * mutex. */
+static int attempt_send(sqlock_op *op, const struct plan *p, struct conn *c, sqlock_rows *rows,
+                        struct answer *a)
 {
     sqlock *m = op->m;
     const struct request *r = &op->request;
-    struct conn *c;
-    int rc = attempt_connect(op, p, &c);
+    struct batch *b = batch_collect(op);
+    int64_t until = hosts_room(m, sqlock_now_us(), time_min(p->deadline, c->until));
+    int rc = b != NULL
+                 ? batch_send(b, c, op, until, rows, &a->sent, &op->err)
+                 : call_rows(m, c, op, r->stmt, r->values, r->n, until, rows, &a->sent, &op->err);
 
-    if (rc != 0)
-        return rc;
-    rc = call_rows(m, c, op, r->stmt, r->values, r->n,
-                   hosts_room(m, sqlock_now_us(), time_min(p->deadline, c->until)), rows, out_sent,
-                   &op->err);
     assert(op->running == NULL);
+    a->received = sqlock_now_us();
     if ((rc = attempt_lost_with_server(op, c, rc)) != 0)
-        hosts_failed(m, c, *out_sent, &op->err);
+        hosts_failed(m, c, a->sent, &op->err);
     if (rc == SQLOCK_ETIMEOUT) /* the attempt's time is up, but perhaps not the op's */
         op->err.flags |= SQLOCK_RETRY;
     if (rc != 0 && c->until != TIME_NEVER)
         op->patient = 1;
-    pool_give(m, c, rc != 0 && (op->err.flags & SQLOCK_RECONNECT));
+    if (b != NULL)
+        return batch_answer(b, op, c, rc, rows, a);
+    answer_read(rows, 0, a);
     return rc;
+}
+
+/* With the mutex, which is released meanwhile. */
+static int attempt_once(sqlock_op *op, const struct plan *p, sqlock_rows *rows, struct answer *a)
+{
+    sqlock *m = op->m;
+    struct conn *c;
+    int rc;
+
+    op->until = p->deadline;
+    op->joins = batch_may_join(op);
+    op->answer = a;
+    mutex_unlock(&m->mu);
+    do
+        rc = attempt_connect(op, p, &c);
+    while (rc == 0 && batch_pass_on(op, c));
+    if (rc == 0) {
+        rc = attempt_send(op, p, c, rows, a);
+        pool_give(m, c, rc != 0 && (op->err.flags & SQLOCK_RECONNECT));
+    }
+    mutex_lock(&m->mu);
+    return rc == POOL_JOINED ? batch_await(op, p->deadline) : rc;
 }
 
 /* m->round: a slow answer counts for less and less. */
 int op_attempt(sqlock_op *op, sqlock_rows *rows, struct answer *out)
 {
     sqlock *m = op->m;
-    int64_t now = sqlock_now_us();
-    struct plan p = attempt_plan(op, now);
+    struct plan p;
     int rc;
 
-    assert(!op->done && op->running == NULL && op->connecting == NULL);
-    memset(out, 0, sizeof *out);
-    memset(&op->err, 0, sizeof op->err);
+    assert(!op->done && op->running == NULL && op->connecting == NULL && op->batch == NULL);
     op->tries++;
-    op->stale = 0;
-    out->sent = now;
-    out->rows = rows = op->request.rows != NULL ? op->request.rows : rows;
-    mutex_unlock(&m->mu);
-    rc = attempt_send(op, &p, rows, &out->sent);
-    out->received = sqlock_now_us();
-    answer_read(rows, 0, out);
-    mutex_lock(&m->mu);
+    rows = op->request.rows != NULL ? op->request.rows : rows;
+    do {
+        memset(out, 0, sizeof *out);
+        memset(&op->err, 0, sizeof op->err);
+        op->stale = 0;
+        out->received = out->sent = sqlock_now_us();
+        out->rows = rows;
+        p = attempt_plan(op, out->sent);
+        rc = attempt_once(op, &p, rows, out);
+        op->alone = rc == BATCH_ALONE || (rc != 0 && op->alone);
+    } while (rc == BATCH_ALONE);
     out->server = op->server;
     if (rc == 0 && op->request.stmt == SQLOCK_STMT_ACQUIRE)
         m->round = time_max(out->received - out->sent, m->round / 4 * 3);

@@ -67,11 +67,11 @@ static void manager_copy_opts(sqlock *m, const sqlock_open_opts *o)
 static void manager_init_shared(sqlock *m)
 {
     mutex_init(&m->mu);
-    cond_init(&m->conn_free);
     cond_init(&m->worker_cond);
     cond_init(&m->reported);
     list_init(&m->locks);
     list_init(&m->ops);
+    list_init(&m->waiting);
     m->refs = 1;
     for (int i = 0; i < CONNECTIONS_MAX; i++)
         m->conns[i].wake = -1;
@@ -88,7 +88,6 @@ static void manager_free(sqlock *m)
     sqlock_wake_close(m->timer_wake_fd);
     cond_free(&m->reported);
     cond_free(&m->worker_cond);
-    cond_free(&m->conn_free);
     mutex_free(&m->mu);
     texts_free(m->texts);
     sqlock_mem_free(m->url);
@@ -173,7 +172,7 @@ static void manager_cancel_all(sqlock *m)
     {
         LIST_MEMBER(at, sqlock_op, in_manager)->cancelled = 1;
     }
-    cond_wake_all(&m->conn_free);
+    pool_wake_all(m);
     timer_wake(m, 0);
     worker_wake(m, 0);
 }

@@ -76,7 +76,7 @@ struct sqlock {
     int64_t round;                      /* the longest that an acquire's answer took of late */
     int opening_fails;                  /* the last one could not be opened */
     int64_t mend_at;                    /* when [0] is to be opened again, if there is time */
-    cond conn_free;
+    struct link waiting;                /* struct pool_waiter.in_manager: for a connection */
     uint32_t host;  /* the next walk begins with it: it answered last, or those before it failed */
     int64_t server; /* rises each time another server is met; 0: none was met yet */
     char server_id[512];
@@ -189,9 +189,17 @@ struct sqlock_op {
     int async; /* the worker drives it */
     int done, code;
     int cancelled;
-    int end_attempt;         /* this attempt is to end: by a cancel, or for another request */
-    struct conn *running;    /* the connection that an attempt uses */
-    struct conn *connecting; /* the connection that an attempt is opening */
+    int end_attempt;            /* this attempt is to end: by a cancel, or for another request */
+    struct conn *running;       /* the connection that an attempt uses */
+    struct conn *connecting;    /* the connection that an attempt is opening */
+    int joins;                  /* its request may go with those of others (engine/batch.h) */
+    int alone;                  /* ... but not the next one */
+    struct pool_waiter *waiter; /* while it waits for a connection */
+    struct batch *batch;        /* it waits for its answer there, as that member: */
+    size_t place;
+    struct answer *answer; /* where that goes; the result is `answered` */
+    int answered;
+    int64_t until; /* the end of this attempt */
     struct link in_manager;
     cond wake;
     int fd; /* of async requests: readable when done */

@@ -74,7 +74,7 @@ void op_cancel_call(sqlock_op *op)
         pool_cancel_call(m, op->running);
     if (op->connecting != NULL)
         pool_cancel_call(m, op->connecting);
-    cond_wake_all(&m->conn_free);
+    cond_wake_all(&op->wake);
 }
 
 void op_interrupt(sqlock_op *op)

@@ -97,32 +97,104 @@ static int64_t pool_lent_until(sqlock *m)
     return now + time_min(URGENT_MOST_US, renewals_left(m, now) / URGENT_PART);
 }
 
+/* A place became free, or a waiter left without the one it was woken for: wake one that can use a
+ * place. One that was woken before has one to look at. m->mu is held. */
+static void pool_wake_next(sqlock *m)
+{
+    assert(mutex_is_mine(&m->mu));
+    LIST_EACH(at, &m->waiting)
+    {
+        struct pool_waiter *w = LIST_MEMBER(at, struct pool_waiter, in_manager);
+
+        if (!w->woken && pool_find_free(m, w->use, w->deadline, w->since) != NULL) {
+            w->woken = 1;
+            cond_wake_all(w->wake);
+            return;
+        }
+    }
+}
+
+void pool_wake_all(sqlock *m)
+{
+    assert(mutex_is_mine(&m->mu));
+    LIST_EACH(at, &m->waiting)
+    {
+        cond_wake_all(LIST_MEMBER(at, struct pool_waiter, in_manager)->wake);
+    }
+}
+
+void pool_hand_over(sqlock *m, struct pool_waiter *w, struct conn *c)
+{
+    assert(mutex_is_mine(&m->mu) && c->busy && w->given == NULL);
+    w->given = c;
+    list_remove(&w->in_manager);
+    cond_wake_all(w->wake);
+}
+
+/* One look: is the wait over, and how? m->mu is held. */
+static int pool_wait_is_over(sqlock *m, struct pool_waiter *w, struct conn **out, int *out_rc,
+                             sqlock_error *err)
+{
+    *out = w->given;
+    *out_rc = 0;
+    if (w->given != NULL)
+        return 1;
+    if (w->joined)
+        *out_rc = POOL_JOINED;
+    else if (m->stopping || (w->op != NULL && w->op->end_attempt))
+        *out_rc = sqlock_error_set(err, SQLOCK_ECANCELLED, 0, "cancelled");
+    else if ((*out = pool_find_free(m, w->use, w->deadline, w->since)) == NULL &&
+             sqlock_now_us() >= w->deadline)
+        *out_rc = pool_none_free(m, w->use, err);
+    return *out != NULL || *out_rc != 0;
+}
+
+/* Sleep until a place may be free. m->mu is held. */
+static void pool_sleep(sqlock *m, struct pool_waiter *w)
+{
+    int64_t now = sqlock_now_us();
+
+    if (w->since == 0) {
+        w->since = now;
+        list_append(&m->waiting, &w->in_manager);
+    }
+    w->woken = 0;
+    cond_wait_until(w->wake, &m->mu,
+                    w->use == POOL_URGENT ? time_min(w->deadline, now + URGENT_AFTER_US)
+                                          : w->deadline);
+}
+
 static int pool_wait_free(sqlock *m, enum pool_use use, sqlock_op *op, int64_t deadline,
                           struct conn **out, sqlock_error *err)
 {
-    int64_t since = 0, now;
+    struct pool_waiter w = {.use = use, .deadline = deadline, .op = op};
+    cond own;
     int rc = 0;
 
+    if (op == NULL)
+        cond_init(&own);
+    w.wake = op != NULL ? &op->wake : &own;
+    list_init(&w.in_manager);
     mutex_lock(&m->mu);
-    while ((*out = pool_find_free(m, use, deadline, since)) == NULL) {
-        now = sqlock_now_us();
-        since = since != 0 ? since : now;
-        if (m->stopping || (op != NULL && op->end_attempt))
-            rc = sqlock_error_set(err, SQLOCK_ECANCELLED, 0, "cancelled");
-        else if (now >= deadline)
-            rc = pool_none_free(m, use, err);
-        if (rc != 0)
-            break;
-        cond_wait_until(&m->conn_free, &m->mu,
-                        use == POOL_URGENT ? time_min(deadline, now + URGENT_AFTER_US) : deadline);
-    }
+    if (op != NULL)
+        op->waiter = &w;
+    while (!pool_wait_is_over(m, &w, out, &rc, err))
+        pool_sleep(m, &w);
+    if (op != NULL)
+        op->waiter = NULL;
+    list_remove(&w.in_manager);
+    if (rc != 0 && w.woken)
+        pool_wake_next(m);
     if (rc == 0) {
-        assert(!(*out)->busy && !(*out)->running);
+        assert(!(*out)->running && (*out)->busy == (w.given != NULL));
         (*out)->busy = 1;
-        (*out)->until =
-            use == POOL_URGENT && *out == &m->conns[0] ? pool_lent_until(m) : TIME_NEVER;
+        if (w.given == NULL)
+            (*out)->until =
+                use == POOL_URGENT && *out == &m->conns[0] ? pool_lent_until(m) : TIME_NEVER;
     }
     mutex_unlock(&m->mu);
+    if (op == NULL)
+        cond_free(&own);
     return rc;
 }
 
@@ -338,7 +410,7 @@ void pool_give(sqlock *m, struct conn *c, int broken)
     assert(c->busy && !c->running);
     c->busy = 0;
     c->used = 1;
-    cond_wake_all(&m->conn_free);
+    pool_wake_next(m);
     mutex_unlock(&m->mu);
 }
 

@@ -3,8 +3,24 @@
 
 #include "core/engine/manager.h"
 
+/* A thread that waits for a place. */
+struct pool_waiter {
+    struct link in_manager; /* of sqlock.waiting */
+    enum pool_use use;
+    int64_t deadline, since;
+    cond *wake;
+    sqlock_op *op;      /* NULL: of a renewal */
+    int woken;          /* a place became free for it */
+    struct conn *given; /* another thread has left it this one, busy as it is */
+    int joined;         /* op's request went into a batch */
+};
+
+/* pool_take(): the op's request went into a batch; batch_await() has its answer. */
+#define POOL_JOINED 1
+
 /* Take an open connection that has made the handshake. Waits and connects until deadline. If op
- * requests it, the handshake is made again. op, if not NULL, may cancel it. */
+ * requests it, the handshake is made again. op, if not NULL, may cancel it. Returns 0, a code, or
+ * POOL_JOINED. */
 int pool_take(sqlock *m, enum pool_use use, sqlock_op *op, int64_t deadline, struct conn **out,
               sqlock_error *err);
 /* Called before the first grant that the library will renew: open the reserved connection. If that
@@ -16,6 +32,9 @@ void pool_give(sqlock *m, struct conn *c, int broken);
 /* End the call or the opening that is under way on the connection. m->mu is held. */
 void pool_cancel_call(sqlock *m, struct conn *c);
 void pool_close_all(sqlock *m);
+/* Leave this thread's connection to one that waits. m->mu is held in these two. */
+void pool_hand_over(sqlock *m, struct pool_waiter *w, struct conn *c);
+void pool_wake_all(sqlock *m);
 
 /* Open a connection without a look at the schema (for migrations). host is as in sqlock_conn_opts.
  * wake_fd cancels the opening, unless it is -1. */

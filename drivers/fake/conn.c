@@ -355,7 +355,7 @@ const sqlock_driver *sqlock_driver_fake(void)
 {
     static const sqlock_driver driver = {
         .size = sizeof(sqlock_driver),
-        .caps = SQLOCK_CAP_TX_DDL,
+        .caps = SQLOCK_CAP_TX_DDL | SQLOCK_CAP_BATCH,
         .name = "fake",
         .schemes = "fake",
         .dialect = &sqlock_fake_dialect,

@@ -140,8 +140,8 @@ static int driver_refuse_open(const sqlock_conn_opts *opts, int64_t deadline, vo
 #define LITE_DRIVER(open_slot, adopter_table)                                                      \
     {                                                                                              \
         .size = sizeof(sqlock_driver),                                                             \
-        .caps =                                                                                    \
-            SQLOCK_CAP_TX_DDL | SQLOCK_CAP_ONE_WRITER | SQLOCK_CAP_WHOLE_URL | SQLOCK_CAP_RUNNING, \
+        .caps = SQLOCK_CAP_TX_DDL | SQLOCK_CAP_ONE_WRITER | SQLOCK_CAP_WHOLE_URL |                 \
+                SQLOCK_CAP_RUNNING | SQLOCK_CAP_BATCH,                                             \
         .name = "sqlite", .schemes = "sqlite", .dialect = &sqlock_sqlite_dialect,                  \
         .open = (open_slot), .close = lite_close, .run = lite_run, .exec = lite_exec,              \
         .begin = lite_begin, .commit = lite_commit, .rollback = lite_rollback,                     \

@@ -90,6 +90,8 @@ typedef struct sqlock_hosts {
 #define SQLOCK_CAP_WHOLE_URL 0x80u  /* whole_url */
 #define SQLOCK_CAP_RUNNING 0x100u   /* running */
 #define SQLOCK_CAP_HOSTS 0x200u     /* hosts */
+#define SQLOCK_CAP_BATCH 0x400u     /* no slot. run() with several requests commits once for all of
+                                       them, also where the dialect has no array steps for them */
 
 typedef struct sqlock_adopter sqlock_adopter; /* sqlock/adopt.h */
 

@@ -49,7 +49,7 @@ static void drop_schema(const char *schema)
     int64_t number;
 
     (void)pq_fetch(getenv("SQLOCK_TEST_POSTGRES_URL"),
-                   textf("SET lock_timeout = '5s'; DROP SCHEMA IF EXISTS %s CASCADE", schema),
+                   textf("SET lock_timeout = '30s'; DROP SCHEMA IF EXISTS %s CASCADE", schema),
                    &number);
 }
 

@@ -1,0 +1,303 @@
+/* Many requests in one: a leader sends, and followers wait for their answers. */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/engine/batch.h"
+#include "core/engine/locks.h"
+#include "core/engine/pool.h"
+
+#define PASS_ON_FACTOR 2 /* a successor has so many times the leader's time */
+
+int batch_most = 256;
+
+struct batch_member {
+    sqlock_op *op;     /* NULL: it has left */
+    sqlock_lock *lock; /* the values point into it */
+    size_t order;      /* of coming; the leader is 0 */
+    int answered;
+};
+
+struct batch {
+    sqlock_stmt stmt;
+    size_t n;
+    sqlock_value *values;
+    struct batch_member members[];
+};
+
+/* These requests begin with namespace and name, and answer by one row. */
+static int batch_takes(sqlock_stmt stmt)
+{
+    return stmt == SQLOCK_STMT_ACQUIRE || stmt == SQLOCK_STMT_RELEASE ||
+           stmt == SQLOCK_STMT_WITHDRAW || stmt == SQLOCK_STMT_BREAK ||
+           stmt == SQLOCK_STMT_BREAK_NOTED;
+}
+
+int batch_may_join(const sqlock_op *op)
+{
+    const sqlock *m = op->m;
+    sqlock_stmt stmt = op->request.stmt;
+
+    assert(mutex_is_mine(&m->mu));
+    return batch_most > 1 && !op->alone && !op->needs_handshake && batch_takes(stmt) &&
+           ((m->driver->caps & SQLOCK_CAP_BATCH) ||
+            texts_scripts(m->texts)[stmt].n_array_steps > 0);
+}
+
+/* By key, so that all batches lock rows in the same order. Of one name, who came first. */
+static int batch_order(const void *a, const void *b)
+{
+    const struct batch_member *x = a, *y = b;
+    const sqlock_lock *k = x->lock, *l = y->lock;
+    int order = strcmp(k->ns, l->ns);
+
+    if (order == 0)
+        order = strcmp(k->name, l->name);
+    return order != 0 ? order : x->order < y->order ? -1 : 1;
+}
+
+static int batch_is_same_name(const struct batch_member *x, const struct batch_member *y)
+{
+    return strcmp(x->lock->name, y->lock->name) == 0 && strcmp(x->lock->ns, y->lock->ns) == 0;
+}
+
+static struct pool_waiter *batch_candidate(struct link *at, sqlock_stmt stmt)
+{
+    struct pool_waiter *w = LIST_MEMBER(at, struct pool_waiter, in_manager);
+
+    return w->op != NULL && w->op->joins && w->op->request.stmt == stmt ? w : NULL;
+}
+
+static size_t batch_count(sqlock *m, sqlock_stmt stmt)
+{
+    size_t n = 1;
+
+    LIST_EACH(at, &m->waiting)
+    {
+        if (n >= (size_t)batch_most)
+            break;
+        n += batch_candidate(at, stmt) != NULL;
+    }
+    return n;
+}
+
+/* values follow the members. */
+static struct batch *batch_new(size_t n, sqlock_stmt stmt, size_t n_params)
+{
+    size_t head = sizeof(struct batch) + n * sizeof(struct batch_member);
+    struct batch *b = sqlock_mem_alloc(head + n * n_params * sizeof(sqlock_value));
+
+    if (b == NULL)
+        return NULL;
+    b->stmt = stmt;
+    b->values = (sqlock_value *)(void *)((char *)b + head);
+    return b;
+}
+
+static void batch_add(struct batch *b, sqlock_op *op)
+{
+    b->members[b->n] = (struct batch_member){op, op->lock, b->n, 0};
+    b->n++;
+}
+
+/* Later requests for a name stay behind. */
+static void batch_keep_each_name_once(struct batch *b)
+{
+    size_t kept = 1;
+
+    qsort(b->members, b->n, sizeof *b->members, batch_order);
+    for (size_t i = 1; i < b->n; i++)
+        if (!batch_is_same_name(&b->members[kept - 1], &b->members[i]))
+            b->members[kept++] = b->members[i];
+    b->n = kept;
+}
+
+static void batch_join(struct batch *b, sqlock_op *leader, size_t n_params)
+{
+    for (size_t i = 0; i < b->n; i++) {
+        sqlock_op *op = b->members[i].op;
+
+        memcpy(b->values + i * n_params, op->request.values, n_params * sizeof *b->values);
+        op->place = i;
+        if (op == leader)
+            continue;
+        assert(op->batch == NULL && op->answer != NULL);
+        op->batch = b;
+        op->waiter->joined = 1;
+        list_remove(&op->waiter->in_manager);
+        b->members[i].lock->refs++; /* the follower may leave, and its handle be freed */
+    }
+}
+
+struct batch *batch_collect(sqlock_op *leader)
+{
+    sqlock *m = leader->m;
+    sqlock_stmt stmt = leader->request.stmt;
+    size_t n_params = texts_scripts(m->texts)[stmt].n_params, n;
+    struct batch *b = NULL;
+
+    mutex_lock(&m->mu);
+    if (batch_may_join(leader) && (n = batch_count(m, stmt)) > 1)
+        b = batch_new(n, stmt, n_params);
+    if (b != NULL) {
+        batch_add(b, leader);
+        LIST_EACH(at, &m->waiting)
+        {
+            struct pool_waiter *w = batch_candidate(at, stmt);
+
+            if (w != NULL && b->n < n)
+                batch_add(b, w->op);
+        }
+        batch_keep_each_name_once(b);
+        batch_join(b, leader, n_params);
+    }
+    mutex_unlock(&m->mu);
+    if (b == NULL || b->n > 1)
+        return b;
+    sqlock_mem_free(b);
+    return NULL;
+}
+
+int batch_send(struct batch *b, struct conn *c, sqlock_op *leader, int64_t deadline,
+               sqlock_rows *rows, int64_t *out_sent, sqlock_error *err)
+{
+    return call_rows(leader->m, c, leader, b->stmt, b->values, b->n, deadline, rows, out_sent, err);
+}
+
+/* The batch as a whole has failed and was not applied, and the same would happen again: one of the
+ * requests may be the cause. */
+static int batch_is_poisoned(const sqlock_error *err)
+{
+    return err->code != SQLOCK_ECANCELLED &&
+           !(err->flags & (SQLOCK_MAYBE | SQLOCK_RETRY | SQLOCK_RECONNECT));
+}
+
+/* The failure of one who did not cause it. A cancel was the leader's. */
+static int batch_fail_follower(sqlock_op *op, const sqlock_error *err)
+{
+    op->alone = (err->flags & SQLOCK_MAYBE) != 0; /* it may have ended the session */
+    if (err->code == SQLOCK_ECANCELLED && !op->m->stopping)
+        return sqlock_error_set(&op->err, SQLOCK_ETIMEOUT, err->flags | SQLOCK_RETRY,
+                                "a request in the same batch was cancelled");
+    op->err = *err;
+    return err->code;
+}
+
+/* m->mu is held. */
+static void batch_end_follower(sqlock_op *op, const struct conn *c, int result,
+                               const sqlock_error *err, const struct answer *times)
+{
+    assert(op->batch != NULL);
+    op->answer->sent = times->sent;
+    op->answer->received = times->received;
+    op->server = c->server;
+    op->stale = c->used;
+    op->answered = result < 0 ? batch_fail_follower(op, err) : result;
+    op->batch = NULL;
+    cond_wake_all(&op->wake);
+}
+
+/* Row by row: whose is it? */
+static void batch_read(struct batch *b, const sqlock_rows *rows, sqlock_op *leader,
+                       struct answer *a)
+{
+    for (size_t row = 0; row < sqlock_rows_count(rows); row++) {
+        size_t i = rows_request(rows, row);
+
+        if (i >= b->n)
+            continue;
+        b->members[i].answered = 1;
+        if (b->members[i].op != NULL)
+            answer_read(rows, row, b->members[i].op == leader ? a : b->members[i].op->answer);
+    }
+}
+
+/* What became of one member's request: 0, the code of a failure, or BATCH_ALONE. */
+static int batch_result(const struct batch *b, size_t i, int rc, const sqlock_error *err)
+{
+    if (rc != 0)
+        return batch_is_poisoned(err) ? BATCH_ALONE : rc;
+    return b->members[i].answered ? 0 : BATCH_ALONE;
+}
+
+int batch_answer(struct batch *b, sqlock_op *leader, const struct conn *c, int rc,
+                 const sqlock_rows *rows, struct answer *a)
+{
+    sqlock *m = leader->m;
+    int result;
+
+    mutex_lock(&m->mu);
+    if (rc == 0)
+        batch_read(b, rows, leader, a);
+    for (size_t i = 0; i < b->n; i++) {
+        struct batch_member *member = &b->members[i];
+
+        if (member->op == leader)
+            continue;
+        if (member->op != NULL)
+            batch_end_follower(member->op, c, batch_result(b, i, rc, &leader->err), &leader->err,
+                               a);
+        lock_unref_locked(member->lock);
+    }
+    result = batch_result(b, leader->place, rc, &leader->err);
+    leader->alone = rc != 0 && (leader->err.flags & SQLOCK_MAYBE); /* as the others */
+    mutex_unlock(&m->mu);
+    sqlock_mem_free(b);
+    return result;
+}
+
+/* The request may have been applied. Its answer, if one comes, finds no one. */
+static int batch_leave(sqlock_op *op, int code, unsigned flags, const char *why)
+{
+    assert(op->batch->members[op->place].op == op);
+    op->batch->members[op->place].op = NULL;
+    op->batch = NULL;
+    return sqlock_error_set(&op->err, code, flags | SQLOCK_MAYBE, "%s", why);
+}
+
+int batch_await(sqlock_op *op, int64_t deadline)
+{
+    sqlock *m = op->m;
+
+    assert(mutex_is_mine(&m->mu));
+    while (op->batch != NULL) {
+        if (m->stopping || op->end_attempt)
+            return batch_leave(op, SQLOCK_ECANCELLED, 0, "cancelled");
+        if (sqlock_now_us() >= deadline)
+            return batch_leave(op, SQLOCK_ETIMEOUT, SQLOCK_RETRY,
+                               "the database did not answer in time");
+        cond_wait_until(&op->wake, &m->mu, deadline);
+    }
+    return op->answered;
+}
+
+/* Of those who wait with the same kind of request, the one that can wait longest. */
+static struct pool_waiter *batch_successor(sqlock_op *leader)
+{
+    struct pool_waiter *best = NULL;
+
+    LIST_EACH(at, &leader->m->waiting)
+    {
+        struct pool_waiter *w = batch_candidate(at, leader->request.stmt);
+
+        if (w != NULL && (best == NULL || w->op->until > best->op->until))
+            best = w;
+    }
+    return best;
+}
+
+int batch_pass_on(sqlock_op *leader, struct conn *c)
+{
+    sqlock *m = leader->m;
+    struct pool_waiter *next;
+    int64_t now = sqlock_now_us();
+    int passed;
+
+    mutex_lock(&m->mu);
+    next = batch_may_join(leader) ? batch_successor(leader) : NULL;
+    passed = next != NULL && next->op->until - now > PASS_ON_FACTOR * (leader->until - now);
+    if (passed)
+        pool_hand_over(m, next, c);
+    mutex_unlock(&m->mu);
+    return passed;
+}
