@@ -10,7 +10,7 @@
 #define FAILED_AGAIN_US 50000
 #define LOOK_LEAST_US   50000
 
-static int64_t checks_lock_due(const sqlock_lock *lock)
+int64_t checks_lock_due(const sqlock_lock *lock)
 {
     const struct lease *l = &lock->lease;
     int is_open = lock->unchecked && l->state == SQLOCK_AT_RISK && !lock->quiet;
@@ -18,30 +18,10 @@ static int64_t checks_lock_due(const sqlock_lock *lock)
     return is_open && lock->retry_at < l->deadline ? lock->retry_at : TIME_NEVER;
 }
 
-int64_t checks_due(sqlock *m)
+int64_t checks_due(const sqlock *m)
 {
-    int64_t next = TIME_NEVER;
-
     assert(mutex_is_mine(&m->mu));
-    LIST_EACH(at, &m->locks)
-    {
-        next = time_min(next, checks_lock_due(LIST_MEMBER(at, sqlock_lock, in_manager)));
-    }
-    return next;
-}
-
-static sqlock_lock *checks_first(sqlock *m)
-{
-    int64_t next = checks_due(m);
-
-    LIST_EACH(at, &m->locks)
-    {
-        sqlock_lock *lock = LIST_MEMBER(at, sqlock_lock, in_manager);
-
-        if (next != TIME_NEVER && checks_lock_due(lock) == next)
-            return lock;
-    }
-    return NULL;
+    return heap_due(&m->checks);
 }
 
 /* This leaves time for another try, and for the renewals that wait for the worker. */
@@ -88,16 +68,15 @@ static void checks_answered(sqlock_lock *lock, const struct answer *a)
 /* An older driver lacks this request. Then the lease stays at risk. */
 void checks_run(sqlock *m)
 {
-    sqlock_lock *lock = checks_first(m);
+    sqlock_lock *lock = HEAP_FIRST(&m->checks, sqlock_lock, check);
     int64_t lease_end, server = m->server, most;
     struct answer a;
     int rc;
 
-    if (lock == NULL)
-        return;
-    assert(lock->lease.state == SQLOCK_AT_RISK);
+    assert(m->checks.first != NULL && lock->lease.state == SQLOCK_AT_RISK);
     if (texts_has(m->texts, SQLOCK_STMT_LEASE, NULL) != 0) {
         lock->unchecked = 0;
+        lock_act(lock);
         return;
     }
     lease_end = lock->lease.deadline;
@@ -111,5 +90,6 @@ void checks_run(sqlock *m)
         lock->retry_at = sqlock_now_us() + FAILED_AGAIN_US;
     else if (server == m->server && checks_lock_due(lock) != TIME_NEVER)
         checks_answered(lock, &a);
+    lock_act(lock);
     lock_unref_locked(lock);
 }

@@ -6,8 +6,10 @@
 /* Looks at leases that the library does not renew, when the server changed. m->mu is held, and
  * released during a request. */
 
-/* When a lease is due to be looked at. TIME_NEVER: none is. */
-int64_t checks_due(sqlock *m);
+/* When this lease is due to be looked at. TIME_NEVER: it is not. */
+int64_t checks_lock_due(const sqlock_lock *lock);
+/* The same for all leases. */
+int64_t checks_due(const sqlock *m);
 /* Look at the first such lease. */
 void checks_run(sqlock *m);
 

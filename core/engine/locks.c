@@ -4,7 +4,9 @@
 
 #include "core/base/alarm.h"
 #include "core/base/random.h"
+#include "core/engine/checks.h"
 #include "core/engine/locks.h"
+#include "core/engine/renewals.h"
 
 static int lock_set_label(sqlock_lock *lock, const char *text)
 {
@@ -24,7 +26,7 @@ static int lock_set_label(sqlock_lock *lock, const char *text)
 int lock_new(sqlock *m, const char *name, size_t name_len, const sqlock_acquire_opts *opts,
              sqlock_lock **out, sqlock_error *err)
 {
-    sqlock_lock *lock = sqlock_mem_alloc(sizeof *lock);
+    sqlock_lock *lock = sqlock_mem_alloc(sizeof *lock + name_len + 1);
     int64_t lease_us = opts->lease_ms > 0 ? opts->lease_ms * INT64_C(1000) : m->lease_us;
     int64_t every = opts->renew_ms > 0 ? opts->renew_ms * INT64_C(1000) : lease_us / 3;
 
@@ -42,7 +44,7 @@ int lock_new(sqlock *m, const char *name, size_t name_len, const sqlock_acquire_
         return error_nomem(err);
     }
     assert(name_len >= 1 && name_len <= SQLOCK_NAME_MAX);
-    memcpy(lock->name, name, name_len);
+    lock->name = memcpy(lock + 1, name, name_len);
     lock->name_len = name_len;
     lock->process = m->process;
     lock->ns = m->ns;
@@ -56,6 +58,7 @@ int lock_new(sqlock *m, const char *name, size_t name_len, const sqlock_acquire_
     lease_init(&lock->lease, lease_us, every, opts->max_hold_ms * INT64_C(1000));
     lock->lease.manual = (opts->flags & SQLOCK_NO_RENEW) != 0;
     list_init(&lock->in_manager);
+    list_init(&lock->in_events);
     mutex_lock(&m->mu);
     list_append(&m->locks, &lock->in_manager);
     m->refs++;
@@ -101,8 +104,10 @@ void lock_free(sqlock_lock *lock)
 
     mutex_lock(&m->mu);
     lock->quiet = 1;
+    lock_act(lock);
     lock_await_callback(lock);
     list_remove(&lock->in_manager);
+    lock_act(lock);
     m->refs++; /* keeps the manager until manager_unref_locked() below */
     lock_unref_locked(lock);
     manager_unref_locked(m);
@@ -126,15 +131,42 @@ int lock_descriptor(sqlock_lock *lock)
     return lock->fd;
 }
 
-/* Besides LEASE_ARM. */
-#define ACT_TICK  0x100u /* the timer may have something to do */
-#define ACT_RENEW 0x200u /* the worker renews it from now on */
+/* From now on the two threads find the lock when it is due. One that was freed is never due. */
+static void lock_plan(sqlock_lock *lock)
+{
+    sqlock *m = lock->m;
+    int is_freed = lock->in_manager.next == &lock->in_manager;
+    int64_t renewal = is_freed ? TIME_NEVER : renewals_lock_due(lock);
+
+    heap_set(&m->ticks, &lock->tick, is_freed ? TIME_NEVER : lease_next_tick(&lock->lease));
+    heap_set(&m->renewals, &lock->renewal, renewal);
+    heap_set(&m->checks, &lock->check, is_freed ? TIME_NEVER : checks_lock_due(lock));
+    heap_set(&m->ends, &lock->end,
+             renewal != TIME_NEVER && !lease_is_pinned(&lock->lease) ? lock->lease.deadline
+                                                                     : TIME_NEVER);
+    timer_wake(m, heap_due(&m->ticks));
+    worker_wake(m, time_min(heap_due(&m->renewals), heap_due(&m->checks)));
+}
+
+/* The timer calls on_event, one lock after the other. */
+static void lock_queue_event(sqlock_lock *lock)
+{
+    int wanted = lock->to_report && !lock->quiet;
+
+    if (wanted == (lock->in_events.next != &lock->in_events))
+        return;
+    list_remove(&lock->in_events);
+    if (wanted) {
+        list_append(&lock->m->events, &lock->in_events);
+        timer_wake(lock->m, 0);
+    }
+}
 
 void lock_change(sqlock_lock *lock, enum lease_event event, int64_t now, int64_t arg)
 {
     unsigned todo = lease_apply(&lock->lease, event, now, arg);
 
-    lock->to_act |= (todo & LEASE_ARM) | ACT_TICK;
+    lock->to_act |= todo & LEASE_ARM;
     if ((todo & LEASE_REPORT) && lock->on_event != NULL && !lock->quiet)
         lock->to_report = 1;
     assert(!lock->to_report || lock->on_event != NULL);
@@ -145,11 +177,9 @@ void lock_act(sqlock_lock *lock)
     assert(mutex_is_mine(&lock->m->mu));
     if (lock->to_act & LEASE_ARM)
         lock_set_descriptor(lock);
-    if (lock->to_act & ACT_TICK)
-        timer_wake(lock->m, lock->to_report ? 0 : lease_next_tick(&lock->lease));
-    if (lock->to_act & ACT_RENEW)
-        worker_wake(lock->m, lock->lease.renew_at);
     lock->to_act = 0;
+    lock_plan(lock);
+    lock_queue_event(lock);
 }
 
 void lock_apply(sqlock_lock *lock, enum lease_event event, int64_t arg)
@@ -170,7 +200,6 @@ int lock_granted(sqlock_lock *lock, const struct answer *answer, int64_t now)
     lock_change(lock, LEASE_GRANTED, now, from);
     if (answer->server != lock->m->server)
         lock_moved(lock, now);
-    lock->to_act |= ACT_RENEW;
     return 1;
 }
 

@@ -19,7 +19,8 @@ void lock_free(sqlock_lock *lock);
 
 /* Apply an event to the lock's lease, now, and act. */
 void lock_apply(sqlock_lock *lock, enum lease_event event, int64_t arg);
-/* Do what the last changes require: set timers and the lock's descriptor, wake threads. */
+/* Do what the last changes require: plan ticks and renewals anew, set the lock's descriptor, wake
+ * threads. Follows each change of a lock's fields. */
 void lock_act(sqlock_lock *lock);
 
 /* The next four only change values. Call lock_act() afterwards. */

@@ -72,6 +72,7 @@ static void manager_init_shared(sqlock *m)
     list_init(&m->locks);
     list_init(&m->ops);
     list_init(&m->waiting);
+    list_init(&m->events);
     m->refs = 1;
     for (int i = 0; i < CONNECTIONS_MAX; i++)
         m->conns[i].wake = -1;

@@ -10,6 +10,7 @@
 #include "core/base/process.h"
 #include "core/base/thread.h"
 #include "core/engine/cancel.h"
+#include "core/model/heap.h"
 #include "core/model/lease.h"
 #include "core/model/skew.h"
 #include "core/sql/rows.h"
@@ -87,8 +88,12 @@ struct sqlock {
     char place[64];              /* the default schema of its connections; "": not known */
     char running[LABEL_MAX + 1]; /* server and database of the last handshake; "": not known */
     struct link locks;           /* sqlock_lock.in_manager */
-    struct link ops;             /* sqlock_op.in_manager: those that the worker drives */
-    sqlock_op *driving;          /* the op that the worker is driving now */
+    struct heap ticks, renewals, checks; /* by the time at which a lock has something to do */
+    struct heap ends;                    /* by deadline, of leases that are renewed */
+    struct link events;                  /* sqlock_lock.in_events: to be reported, oldest first */
+    struct link ops;                     /* sqlock_op.in_manager: those that the worker drives */
+    struct heap op_starts, op_halves, op_ends; /* of these, by when the worker or timer acts */
+    sqlock_op *driving;                        /* the op that the worker is driving now */
     int64_t driving_since;
     int timer_runs, worker_runs; /* the thread is running */
     int stopping;
@@ -106,7 +111,7 @@ struct sqlock_lock {
     sqlock *m;
     const char *ns; /* the manager's, or that of the library's own locks */
     size_t ns_len;
-    char name[SQLOCK_NAME_MAX + 1];
+    const char *name; /* stands behind this struct */
     size_t name_len;
     char *label; /* NULL: the manager's */
     unsigned char owner[SQLOCK_OWNER_SIZE];
@@ -118,6 +123,8 @@ struct sqlock_lock {
     /* under m->mu */
     int refs; /* one for the handle, one for each renewal or op under way */
     struct link in_manager;
+    struct link in_events;
+    struct heap_node tick, renewal, check, end; /* in the manager's heaps of these names */
     struct lease lease;
     enum lock_pending pending;
     int64_t token;      /* 0: not known */
@@ -201,6 +208,7 @@ struct sqlock_op {
     int answered;
     int64_t until; /* the end of this attempt */
     struct link in_manager;
+    struct heap_node start, half, end; /* in the manager's heaps op_starts, op_halves, op_ends */
     cond wake;
     int fd; /* of async requests: readable when done */
 

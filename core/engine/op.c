@@ -83,6 +83,7 @@ void op_interrupt(sqlock_op *op)
 
     mutex_lock(&m->mu);
     op->cancelled = 1;
+    ops_plan(op);
     if (op->async && op != m->driving) /* the worker may hang in another op's call */
         op_end_if_over(op);
     else
@@ -138,6 +139,7 @@ static void op_done_locked(sqlock_op *op, int code)
         op->m->driving = NULL;
     op->code = code;
     op->done = 1;
+    ops_plan(op);
     if (op->fd >= 0)
         sqlock_wake_set(op->fd);
     cond_wake_all(&op->wake);

@@ -46,10 +46,13 @@ void op_abandon(sqlock_op *op);
 
 /* Hand op to the worker. */
 int op_go_async(sqlock_op *op, sqlock_error *err);
-/* The op that is due first, or NULL. m->mu is held here and in the functions below. */
-sqlock_op *ops_first(sqlock *m, int64_t *out_due);
-/* On the worker: make one attempt. m->mu is released during the attempt. */
-void ops_drive(sqlock *m, sqlock_op *op);
+/* After each change of op's times, or of its end: plan the worker's and the timer's next steps for
+ * it. m->mu is held here and in the functions below. */
+void ops_plan(sqlock_op *op);
+/* When the worker has to drive an op. */
+int64_t ops_due(const sqlock *m);
+/* On the worker: make one attempt of the op that is due first. m->mu is released meanwhile. */
+void ops_drive(sqlock *m);
 /* On the timer: end ops whose time is up. Cancel the call of the one that is driven, if others need
  * the worker. Returns when there is something to do next. */
 int64_t ops_tick(sqlock *m);

@@ -8,23 +8,28 @@
  * stream of requests would cancel it again and again, and it would never be done. */
 #define SHARE_PART 4
 
+/* The op that the worker drives is due for nothing else. */
+void ops_plan(sqlock_op *op)
+{
+    sqlock *m = op->m;
+    int waits = op->async && !op->done && op != m->driving;
+    int64_t half =
+        op->deadline == TIME_NEVER ? TIME_NEVER : op->next_at + (op->deadline - op->next_at) / 2;
+
+    assert(mutex_is_mine(&m->mu));
+    heap_set(&m->op_starts, &op->start, !waits ? TIME_NEVER : op->cancelled ? 0 : op->next_at);
+    heap_set(&m->op_halves, &op->half, waits ? half : TIME_NEVER);
+    heap_set(&m->op_ends, &op->end, waits ? op->deadline : TIME_NEVER);
+}
+
 /* When the worker's request has to make way: half of another request's time is gone, and this one
  * has had its share. m->mu is held. */
 static int64_t ops_cancel_at(const sqlock *m)
 {
-    int64_t first = TIME_NEVER, share = m->driving_since + m->request_us / SHARE_PART;
-
     assert(mutex_is_mine(&m->mu));
     if (m->driving == NULL || m->driving->end_attempt)
         return TIME_NEVER;
-    LIST_EACH(at, &m->ops)
-    {
-        const sqlock_op *op = LIST_MEMBER(at, sqlock_op, in_manager);
-
-        if (op != m->driving && !op->done && op->deadline != TIME_NEVER)
-            first = time_min(first, op->next_at + (op->deadline - op->next_at) / 2);
-    }
-    return first > share ? first : share;
+    return time_max(heap_due(&m->op_halves), m->driving_since + m->request_us / SHARE_PART);
 }
 
 int op_go_async(sqlock_op *op, sqlock_error *err)
@@ -37,6 +42,7 @@ int op_go_async(sqlock_op *op, sqlock_error *err)
     mutex_lock(&m->mu);
     op->async = 1;
     list_append(&m->ops, &op->in_manager);
+    ops_plan(op);
     if (op->done) /* no request was needed */
         sqlock_wake_set(op->fd);
     worker_wake(m, 0);
@@ -45,59 +51,39 @@ int op_go_async(sqlock_op *op, sqlock_error *err)
     return 0;
 }
 
-static int64_t ops_due(const sqlock_op *op)
+int64_t ops_due(const sqlock *m)
 {
-    return op->done ? TIME_NEVER : op->cancelled ? 0 : op->next_at;
-}
-
-sqlock_op *ops_first(sqlock *m, int64_t *out_due)
-{
-    sqlock_op *first = NULL;
-
-    assert(mutex_is_mine(&m->mu));
-    *out_due = TIME_NEVER;
-    LIST_EACH(at, &m->ops)
-    {
-        sqlock_op *op = LIST_MEMBER(at, sqlock_op, in_manager);
-
-        if (ops_due(op) < *out_due) {
-            first = op;
-            *out_due = ops_due(op);
-        }
-    }
-    return first;
+    return heap_due(&m->op_starts);
 }
 
 /* No other thread ends an op while the worker drives it. Once it has ended, the finisher may free
  * it before this thread has the mutex again. So its end clears m->driving. */
-void ops_drive(sqlock *m, sqlock_op *op)
+void ops_drive(sqlock *m)
 {
+    sqlock_op *op = HEAP_FIRST(&m->op_starts, sqlock_op, start);
+
     assert(thread_is_me(m->worker) && m->driving == NULL && op->async);
     if (op_end_if_over(op))
         return;
     m->driving = op;
+    ops_plan(op);
     m->driving_since = sqlock_now_us();
     op->end_attempt = op->cancelled;
     timer_wake(m, ops_cancel_at(m));
     op_step(op);
     assert(m->driving == NULL || m->driving == op);
-    if (m->driving != NULL)
-        timer_wake(m, m->driving->deadline);
+    if (m->driving == NULL)
+        return;
     m->driving = NULL;
+    ops_plan(op);
+    timer_wake(m, op->deadline);
 }
 
 int64_t ops_tick(sqlock *m)
 {
-    int64_t next = TIME_NEVER;
-
-    LIST_EACH(at, &m->ops)
-    {
-        sqlock_op *op = LIST_MEMBER(at, sqlock_op, in_manager);
-
-        if (op != m->driving && !op_end_if_over(op))
-            next = time_min(next, op->deadline);
-    }
+    while (heap_due(&m->op_ends) <= sqlock_now_us())
+        op_end_if_over(HEAP_FIRST(&m->op_ends, sqlock_op, end));
     if (ops_cancel_at(m) <= sqlock_now_us())
         op_cancel_call(m->driving);
-    return time_min(next, ops_cancel_at(m));
+    return time_min(heap_due(&m->op_ends), ops_cancel_at(m));
 }

@@ -37,7 +37,7 @@ static int64_t renewal_last_moment(const sqlock_lock *lock, int64_t now)
     return pinned ? lease_deadline(l, now) : l->deadline;
 }
 
-static int64_t renewal_due_at(const sqlock_lock *lock)
+int64_t renewals_lock_due(const sqlock_lock *lock)
 {
     const struct lease *l = &lock->lease;
     int64_t at = l->renew_at > lock->retry_at ? l->renew_at : lock->retry_at;
@@ -48,59 +48,47 @@ static int64_t renewal_due_at(const sqlock_lock *lock)
     return at < l->hold_until && at < renewal_last_moment(lock, at) ? at : TIME_NEVER;
 }
 
-int64_t renewals_due(sqlock *m)
+int64_t renewals_due(const sqlock *m)
 {
-    int64_t next = TIME_NEVER;
-
     assert(mutex_is_mine(&m->mu));
-    LIST_EACH(at, &m->locks)
-    {
-        next = time_min(next, renewal_due_at(LIST_MEMBER(at, sqlock_lock, in_manager)));
-    }
-    return next;
+    return heap_due(&m->renewals);
 }
 
-int64_t renewals_left(sqlock *m, int64_t now)
+/* A lease whose deadline has just passed, and which the timer has not seen yet, leaves nothing. */
+int64_t renewals_left(const sqlock *m, int64_t now)
 {
-    int64_t left = TIME_NEVER;
-
     assert(mutex_is_mine(&m->mu));
-    LIST_EACH(at, &m->locks)
-    {
-        sqlock_lock *lock = LIST_MEMBER(at, sqlock_lock, in_manager);
-
-        if (renewal_due_at(lock) != TIME_NEVER && lease_is_held(&lock->lease, now))
-            left = time_min(left, lock->lease.deadline - now);
-    }
-    return left;
+    return m->ends.first == NULL ? TIME_NEVER : time_max(heap_due(&m->ends) - now, 0);
 }
 
-/* Collect the leases that are due now, and those that are due within a quarter of their interval.
- * So leases that were taken one by one come to be renewed together. */
+/* From now on the lock is in the batch, and not due. */
+static void renewals_add(struct batch *b, sqlock_lock *lock, int64_t now)
+{
+    assert(!lock->renewing && lock->refs > 0);
+    lock->renewing = 1;
+    lock->refs++;
+    lock_act(lock);
+    b->locks[b->n++] = lock;
+    /* A lease that is nearly over does not shorten the time of the others. */
+    if (renewal_last_moment(lock, now) > now + 2 * CALL_LEAST_US)
+        b->first_deadline = time_min(b->first_deadline, renewal_last_moment(lock, now));
+}
+
+/* Collect the leases that are due now, and those behind them that are due within a quarter of their
+ * interval. So leases that were taken one by one come to be renewed together. */
 static void renewals_collect(sqlock *m, struct batch *b)
 {
     int64_t now = sqlock_now_us();
 
     b->n = 0;
     b->first_deadline = TIME_NEVER;
-    LIST_EACH(at, &m->locks)
-    {
-        sqlock_lock *lock = LIST_MEMBER(at, sqlock_lock, in_manager);
+    while (b->n < BATCH_MAX && m->renewals.first != NULL) {
+        sqlock_lock *lock = HEAP_FIRST(&m->renewals, sqlock_lock, renewal);
+        int64_t early = lock->failures > 0 ? 0 : lock->lease.every / 4;
 
-        if (b->n == BATCH_MAX)
+        if (heap_due(&m->renewals) - early > now)
             break;
-        if (renewal_due_at(lock) == TIME_NEVER ||
-            renewal_due_at(lock) - lock->lease.every / 4 > now)
-            continue;
-        if (lock->failures > 0 && lock->retry_at > now)
-            continue;
-        assert(!lock->renewing && lock->refs > 0);
-        lock->renewing = 1;
-        lock->refs++;
-        b->locks[b->n++] = lock;
-        /* A lease that is nearly over does not shorten the time of the others. */
-        if (renewal_last_moment(lock, now) > now + 2 * CALL_LEAST_US)
-            b->first_deadline = time_min(b->first_deadline, renewal_last_moment(lock, now));
+        renewals_add(b, lock, now);
     }
 }
 
@@ -151,11 +139,10 @@ static void renewal_answered(sqlock_lock *lock, const struct answer *a, int64_t 
         return; /* a release is under way, and its answer decides */
     } else if (a->outcome == SQLOCK_OUT_DONE) {
         lock_renewed(lock, a, sqlock_now_us());
-        lock_act(lock);
     } else if (a->outcome == SQLOCK_OUT_SKIPPED || a->outcome == SQLOCK_OUT_LATE) {
         lock->retry_at = now + SKIPPED_AGAIN_US;
     } else if (why != SQLOCK_WHY_NONE && lock->doubted) {
-        lock_apply(lock, LEASE_DENIED, why);
+        lock_change(lock, LEASE_DENIED, now, why);
     } else if (why != SQLOCK_WHY_NONE) {
         lock->doubted = 1; /* the row may have been seen before another session's change */
         lock->retry_at = now;
@@ -165,14 +152,21 @@ static void renewal_answered(sqlock_lock *lock, const struct answer *a, int64_t 
     }
 }
 
+/* It is out of the batch, and due again when its fields say so. */
+static void renewals_end(sqlock_lock *lock)
+{
+    lock->renewing = 0;
+    lock_act(lock);
+    lock_unref_locked(lock);
+}
+
 /* The server changed meanwhile. The old server's answers do not count, and these leases are due at
  * once. m->mu is held. */
 static void renewals_forget(struct batch *b)
 {
     for (size_t i = 0; i < b->n; i++) {
         assert(b->locks[i]->renewing);
-        b->locks[i]->renewing = 0;
-        lock_unref_locked(b->locks[i]);
+        renewals_end(b->locks[i]);
     }
 }
 
@@ -193,9 +187,8 @@ static void renewals_distribute(struct batch *b, const sqlock_rows *rows, int64_
         assert(b->locks[i]->renewing);
         a.sent = sent;
         a.server = b->server;
-        b->locks[i]->renewing = 0;
         renewal_answered(b->locks[i], &a, now);
-        lock_unref_locked(b->locks[i]);
+        renewals_end(b->locks[i]);
         b->locks[i] = NULL;
     }
     for (size_t i = 0; i < b->n; i++) {
@@ -205,9 +198,8 @@ static void renewals_distribute(struct batch *b, const sqlock_rows *rows, int64_
         if (waited) /* perhaps this one used up the time of those after it */
             b->locks[i]->behind = 1;
         waited = 0;
-        b->locks[i]->renewing = 0;
         renewal_failed(b->locks[i], now);
-        lock_unref_locked(b->locks[i]);
+        renewals_end(b->locks[i]);
     }
 }
 

@@ -24,16 +24,15 @@ void *worker_main(void *arg)
 
     mutex_lock(&m->mu);
     while (!m->stopping) {
-        int64_t op_at, now = sqlock_now_us(), renew_at = renewals_due(m);
-        int64_t mend_at = renewals_mend_due(m), check_at = checks_due(m);
-        sqlock_op *op = ops_first(m, &op_at);
+        int64_t now = sqlock_now_us(), renew_at = renewals_due(m), check_at = checks_due(m);
+        int64_t mend_at = renewals_mend_due(m), op_at = ops_due(m);
 
         if (renew_at <= now) {
             renewals_run(m);
         } else if (check_at <= now) {
             checks_run(m);
-        } else if (op != NULL && op_at <= now) {
-            ops_drive(m, op);
+        } else if (op_at <= now) {
+            ops_drive(m);
         } else if (mend_at <= now) {
             renewals_mend(m);
         } else {
@@ -53,31 +52,18 @@ void timer_wake(sqlock *m, int64_t at)
         sqlock_wake_set(m->timer_wake_fd);
 }
 
-/* Apply the time that has passed. Returns when there is something to do next. */
-static int64_t timer_tick_all(sqlock *m)
+/* Apply the time that has passed. */
+static void timer_tick_all(sqlock *m)
 {
-    int64_t next = TIME_NEVER;
+    int64_t now = sqlock_now_us(), due;
 
-    LIST_EACH(at, &m->locks)
-    {
-        sqlock_lock *lock = LIST_MEMBER(at, sqlock_lock, in_manager);
+    while ((due = heap_due(&m->ticks)) <= now) {
+        sqlock_lock *lock = HEAP_FIRST(&m->ticks, sqlock_lock, tick);
 
-        lock_apply(lock, LEASE_TICK, 0);
-        next = time_min(next, lease_next_tick(&lock->lease));
+        lock_change(lock, LEASE_TICK, now, 0);
+        lock_act(lock);
+        assert(lock->tick.at > due); /* otherwise this would go on for ever */
     }
-    return next;
-}
-
-static sqlock_lock *timer_find_event(sqlock *m)
-{
-    LIST_EACH(at, &m->locks)
-    {
-        sqlock_lock *lock = LIST_MEMBER(at, sqlock_lock, in_manager);
-
-        if (lock->to_report && !lock->quiet)
-            return lock;
-    }
-    return NULL;
 }
 
 /* Run one callback without the mutex; sqlock_lock_free() waits for it. m->mu is held before and
@@ -87,6 +73,7 @@ static void timer_call_back(sqlock *m, sqlock_lock *lock)
     sqlock_state state = lock->lease.state;
 
     assert(thread_is_me(m->timer) && !lock->reporting && lock->on_event != NULL);
+    list_remove(&lock->in_events);
     lock->to_report = 0;
     lock->reporting = 1;
     lock->refs++;
@@ -94,6 +81,7 @@ static void timer_call_back(sqlock *m, sqlock_lock *lock)
     lock->on_event(lock, state, lock->user);
     mutex_lock(&m->mu);
     lock->reporting = 0;
+    lock_act(lock); /* another event may have come meanwhile */
     lock_unref_locked(lock);
     cond_wake_all(&m->reported);
 }
@@ -102,15 +90,15 @@ void *timer_main(void *arg)
 {
     UNCANCELLED; /* the application could learn this thread in a callback */
     sqlock *m = arg;
-    sqlock_lock *lock;
     int64_t next;
 
     mutex_lock(&m->mu);
     while (!m->stopping) {
-        next = time_min(timer_tick_all(m), ops_tick(m));
-        if ((lock = timer_find_event(m)) != NULL) {
-            timer_call_back(m, lock);
-            continue; /* the list may have changed meanwhile */
+        timer_tick_all(m);
+        next = time_min(heap_due(&m->ticks), ops_tick(m));
+        if (m->events.next != &m->events) {
+            timer_call_back(m, LIST_MEMBER(m->events.next, sqlock_lock, in_events));
+            continue; /* time has passed */
         }
         alarm_set(m->timer_alarm, next);
         m->timer_until = next;

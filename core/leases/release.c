@@ -252,6 +252,7 @@ static int release_begin(sqlock_lock *lock, sqlock_op **out_op, sqlock_error *er
     mutex_lock(&lock->m->mu);
     guarded = lock->lease.guarded != 0;
     lock->quiet = 1; /* no new callback begins after this */
+    lock_act(lock);
     done = lock->lease.state == SQLOCK_RELEASED;
     if (!done) {
         lock_apply(lock, LEASE_RELEASING, 0);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/engine/arguments.h"
+#include "core/engine/locks.h"
 #include "core/leases/leases.h"
 #include "core/transaction/adopted.h"
 
@@ -109,7 +110,7 @@ static int guard_lost(sqlock_lock *lock, sqlock_why why, sqlock_error *err)
     mutex_lock(&lock->m->mu);
     if (lock->lease.renew_at > 0)
         lock->lease.renew_at = lock->retry_at = sqlock_now_us();
-    worker_wake(lock->m, 0);
+    lock_act(lock);
     mutex_unlock(&lock->m->mu);
     return sqlock_error_set(err, SQLOCK_ELOST, 0, "%s: roll back", sqlock_why_name(why));
 }
@@ -125,6 +126,7 @@ static int guard_judge(sqlock_lock *lock, const struct answer *a, sqlock_error *
         lock->guards = 1;
         if (lock->m->driver->caps & SQLOCK_CAP_ONE_WRITER)
             lease_guard(&lock->lease, a->received);
+        lock_act(lock);
         mutex_unlock(&lock->m->mu);
         return 0;
     case SQLOCK_OUT_STALE:

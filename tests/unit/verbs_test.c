@@ -29,7 +29,7 @@ static sqlock_op *begin(const struct verb *verb, int64_t wait_us)
     strcpy(s.m.label, "1@here");
     s.lock.m = &s.m;
     s.lock.ns = "";
-    strcpy(s.lock.name, "nightly");
+    s.lock.name = "nightly";
     s.lock.name_len = strlen("nightly");
     s.lock.pending = PENDING_ACQUIRE;
     s.lock.fd = -1;
