@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include "core/base/clock.h"
+#include "core/base/coroutine.h"
 
 /* BOOTTIME goes on while the machine sleeps, as a lease does (P4). */
 #ifdef CLOCK_BOOTTIME
@@ -22,9 +23,14 @@ int64_t sqlock_now_us(void)
 void sqlock_sleep_us(int64_t us)
 {
     struct timespec t = {us / 1000000, (us % 1000000) * 1000};
+    struct coroutine *me = coroutine_running();
 
     if (us <= 0)
         return;
+    if (me != NULL) {
+        coroutine_wait(me, -1, 0, -1, sqlock_now_us() + us);
+        return;
+    }
     while (nanosleep(&t, &t) != 0 && errno == EINTR)
         continue;
 }

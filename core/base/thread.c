@@ -48,22 +48,48 @@ int cond_init(cond *c)
     pthread_condattr_t attr;
     int rc;
 
+    c->sleepers = NULL;
     if ((rc = pthread_condattr_init(&attr)) != 0)
         return rc;
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    rc = pthread_cond_init(c, &attr);
+    rc = pthread_cond_init(&c->native, &attr);
     pthread_condattr_destroy(&attr);
     return rc;
 }
 
 void cond_free(cond *c)
 {
-    pthread_cond_destroy(c);
+    assert(c->sleepers == NULL);
+    pthread_cond_destroy(&c->native);
 }
 
 void cond_wake_all(cond *c)
 {
-    pthread_cond_broadcast(c);
+    pthread_cond_broadcast(&c->native);
+    for (struct coroutine *at = c->sleepers; at != NULL; at = at->next_sleeper) {
+        atomic_store(&at->woken, 1);
+        sqlock_wake_set(at->notify_fd);
+    }
+}
+
+static void cond_forget(cond *c, const struct coroutine *sleeper)
+{
+    struct coroutine **at = &c->sleepers;
+
+    while (*at != sleeper)
+        at = &(*at)->next_sleeper;
+    *at = sleeper->next_sleeper;
+}
+
+static void cond_wait_on_coroutine(cond *c, mutex *m, struct coroutine *me, int64_t deadline)
+{
+    atomic_store(&me->woken, 0);
+    me->next_sleeper = c->sleepers;
+    c->sleepers = me;
+    mutex_unlock(m);
+    coroutine_wait(me, -1, 0, -1, deadline);
+    mutex_lock(m);
+    cond_forget(c, me);
 }
 
 /* Conditions cannot wait on BOOTTIME, so this waits on MONOTONIC for the time that is left. It
@@ -71,11 +97,16 @@ void cond_wake_all(cond *c)
 void cond_wait_until(cond *c, mutex *m, int64_t deadline)
 {
     int64_t left = deadline - sqlock_now_us();
+    struct coroutine *me = coroutine_running();
     struct timespec t;
 
     assert(mutex_is_mine(m));
     if (left <= 0)
         return;
+    if (me != NULL) {
+        cond_wait_on_coroutine(c, m, me, deadline);
+        return;
+    }
     left = time_min(left, 10 * INT64_C(1000000));
     clock_gettime(CLOCK_MONOTONIC, &t);
     t.tv_sec += (time_t)(left / 1000000);
@@ -85,7 +116,7 @@ void cond_wait_until(cond *c, mutex *m, int64_t deadline)
         t.tv_sec++;
     }
     mutex_set_owner(m, 0); /* others hold it during the wait */
-    pthread_cond_timedwait(c, &m->native, &t);
+    pthread_cond_timedwait(&c->native, &m->native, &t);
     mutex_set_owner(m, (uintptr_t)pthread_self());
 }
 
@@ -104,6 +135,11 @@ int thread_start(thread *t, void *(*body)(void *), void *arg)
 void thread_join(thread t)
 {
     pthread_join(t, NULL);
+}
+
+thread thread_self(void)
+{
+    return pthread_self();
 }
 
 bool thread_is_me(thread t)

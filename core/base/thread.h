@@ -6,11 +6,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/base/coroutine.h"
+
 typedef struct mutex {
     pthread_mutex_t native;
     atomic_uintptr_t owner; /* the thread that holds it; 0: none does */
 } mutex;
-typedef pthread_cond_t cond;
+typedef struct cond {
+    pthread_cond_t native;
+    struct coroutine *sleepers; /* that wait for it; under the mutex they wait with */
+} cond;
 typedef pthread_t thread;
 
 int mutex_init(mutex *m);
@@ -22,6 +27,7 @@ bool mutex_is_mine(const mutex *m);
 
 int cond_init(cond *c);
 void cond_free(cond *c);
+/* The mutex that others wait with is held. */
 void cond_wake_all(cond *c);
 /* Wait until woken, or until deadline (sqlock_now_us). m is held. It may return early: look
  * again. */
@@ -31,6 +37,7 @@ void cond_wait_until(cond *c, mutex *m, int64_t deadline);
  * Returns 0 or SQLOCK_ESYS. */
 int thread_start(thread *t, void *(*body)(void *), void *arg);
 void thread_join(thread t);
+thread thread_self(void);
 bool thread_is_me(thread t);
 
 /* Up to the end of its scope, pthread_cancel() does not end the thread. This is the first line of

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "core/base/clock.h"
+#include "core/base/coroutine.h"
 
 int sqlock_wake_make(void)
 {
@@ -49,9 +50,11 @@ static int wake_poll_ms(int64_t deadline)
 int sqlock_wait_fd(int fd, int events, int wake_fd, int64_t deadline)
 {
     struct pollfd fds[2] = {{fd, (short)events, 0}, {wake_fd, POLLIN, 0}};
+    struct coroutine *me = coroutine_running();
 
     for (;;) {
-        int n = poll(fds, 2, wake_poll_ms(deadline)); /* poll ignores negative descriptors */
+        /* poll ignores negative descriptors */
+        int n = poll(fds, 2, me != NULL ? 0 : wake_poll_ms(deadline));
 
         if (n < 0 && errno != EINTR)
             return SQLOCK_ESYS;
@@ -61,5 +64,7 @@ int sqlock_wait_fd(int fd, int events, int wake_fd, int64_t deadline)
             return 1;
         if (sqlock_now_us() >= deadline)
             return 0;
+        if (me != NULL)
+            coroutine_wait(me, fd, events, wake_fd, deadline);
     }
 }

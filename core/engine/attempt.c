@@ -6,6 +6,7 @@
 #include "core/engine/batch.h"
 #include "core/engine/handshake.h"
 #include "core/engine/hosts.h"
+#include "core/engine/loop.h"
 #include "core/engine/op.h"
 #include "core/engine/pool.h"
 #include "core/engine/renewals.h"
@@ -77,7 +78,7 @@ static struct plan attempt_plan(const sqlock_op *op, int64_t now)
     int grants = lock->pending == PENDING_ACQUIRE || lock->pending == PENDING_IMPORT;
     struct plan p = {.deadline = time_min(attempt_end(op, now), now + m->request_us)};
 
-    if (op->async)
+    if (op->async && m->loop == NULL)
         p.deadline = time_min(p.deadline, attempt_async_limit(m, now));
     p.connected =
         time_min(p.deadline, op->refused && attempt_waits(op) ? op_last_try(op) : op->deadline);
@@ -187,6 +188,8 @@ static int attempt_once(sqlock_op *op, const struct plan *p, sqlock_rows *rows, 
         rc = attempt_connect(op, p, &c);
     while (rc == 0 && batch_pass_on(op, c));
     if (rc == 0) {
+        if (op->joins)
+            loop_let_others(m);
         rc = attempt_send(op, p, c, rows, a);
         pool_give(m, c, rc != 0 && (op->err.flags & SQLOCK_RECONNECT));
     }

@@ -131,6 +131,13 @@ int lock_descriptor(sqlock_lock *lock)
     return lock->fd;
 }
 
+int lock_needs_threads(const sqlock_lock *lock)
+{
+    int grants = lock->pending == PENDING_ACQUIRE || lock->pending == PENDING_IMPORT;
+
+    return grants && (!(lock->flags & SQLOCK_NO_RENEW) || lock->on_event != NULL);
+}
+
 /* From now on the two threads find the lock when it is due. One that was freed is never due. */
 static void lock_plan(sqlock_lock *lock)
 {
@@ -141,6 +148,8 @@ static void lock_plan(sqlock_lock *lock)
     heap_set(&m->ticks, &lock->tick, is_freed ? TIME_NEVER : lease_next_tick(&lock->lease));
     heap_set(&m->renewals, &lock->renewal, renewal);
     heap_set(&m->checks, &lock->check, is_freed ? TIME_NEVER : checks_lock_due(lock));
+    if (m->checks.first != NULL)
+        manager_start_threads(m); /* without them, these leases stay at risk */
     heap_set(&m->ends, &lock->end,
              renewal != TIME_NEVER && !lease_is_pinned(&lock->lease) ? lock->lease.deadline
                                                                      : TIME_NEVER);

@@ -7,6 +7,7 @@
 #include "core/base/text.h"
 #include "core/engine/hosts.h"
 #include "core/engine/locks.h"
+#include "core/engine/loop.h"
 #include "core/engine/op.h"
 #include "core/engine/pool.h"
 
@@ -85,6 +86,7 @@ static void manager_free(sqlock *m)
 {
     assert(m->refs <= 1); /* 1: it could not be opened */
     assert(m->locks.next == &m->locks && m->ops.next == &m->ops);
+    loop_free(m);
     alarm_close(m->timer_alarm);
     sqlock_wake_close(m->timer_wake_fd);
     cond_free(&m->reported);
@@ -150,6 +152,8 @@ void manager_unref_locked(sqlock *m)
 int manager_start_threads(sqlock *m)
 {
     assert(mutex_is_mine(&m->mu));
+    if (m->loop != NULL)
+        return 0;
     if (m->timer_alarm < 0)
         m->timer_alarm = alarm_make();
     if (m->timer_wake_fd < 0)
@@ -194,6 +198,8 @@ void manager_stop(sqlock *m)
     mutex_lock(&m->mu);
     m->stopping = 1;
     manager_cancel_all(m);
+    if (m->loop != NULL)
+        loop_stop(m);
     mutex_unlock(&m->mu);
     if (m->worker_runs)
         thread_join(m->worker);

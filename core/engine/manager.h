@@ -95,9 +95,10 @@ struct sqlock {
     struct heap op_starts, op_halves, op_ends; /* of these, by when the worker or timer acts */
     sqlock_op *driving;                        /* the op that the worker is driving now */
     int64_t driving_since;
+    struct loop *loop;           /* the manager has no threads: an event loop steps it; or NULL */
     int timer_runs, worker_runs; /* the thread is running */
     int stopping;
-    thread worker, timer;
+    thread worker, timer; /* timer: the thread that runs callbacks */
     cond worker_cond;
     int timer_alarm, timer_wake_fd;    /* descriptors */
     int64_t timer_until, worker_until; /* the threads sleep until then; INT64_MIN: they are awake */
@@ -191,6 +192,7 @@ struct sqlock_op {
     sqlock_holder *out_holder;
     sqlock_error err; /* of the last failure, or of the result */
     int gives_lock;   /* op_finish() hands the lock out, or frees it */
+    int hides_lock;   /* no one else has the lock: op_finish() frees it */
 
     /* under m->mu */
     int async; /* the worker drives it */
@@ -209,6 +211,7 @@ struct sqlock_op {
     int64_t until; /* the end of this attempt */
     struct link in_manager;
     struct heap_node start, half, end; /* in the manager's heaps op_starts, op_halves, op_ends */
+    sqlock_op **driven_by; /* of async requests: where who drives it names it, until it has ended */
     cond wake;
     int fd; /* of async requests: readable when done */
 
@@ -227,9 +230,13 @@ struct sqlock_cancel {
  * size. It need not live longer than the call. */
 int manager_new(const sqlock_driver *driver, const char *url, const sqlock_open_opts *opts,
                 sqlock **out_m, sqlock_error *err);
+/* The same, after a look at what the application gave. In open.c. */
+int manager_open(const sqlock_driver *driver, const char *url, const sqlock_open_opts *opts,
+                 sqlock **out_m, sqlock_error *err);
 void manager_unref_locked(sqlock *m); /* unlocks; the last reference frees */
 void manager_stop(sqlock *m);         /* ends the threads and closes the connections */
-/* 0, or SQLOCK_ESYS if a thread or descriptor could not be made. m->mu is held. */
+/* 0, or SQLOCK_ESYS if a thread or descriptor could not be made. A manager that is stepped starts
+ * none. m->mu is held. */
 int manager_start_threads(sqlock *m);
 /* "pid@host text", which others see of a holder. */
 void manager_label(const sqlock *m, const char *text, char out[LABEL_MAX + 1]);
@@ -240,6 +247,12 @@ void manager_saw_clock(sqlock *m, int64_t sent, int64_t received, int64_t server
 /* threads.c: the bodies of the threads */
 void *timer_main(void *m);
 void *worker_main(void *m);
+/* What the timer does when it wakes up. m->mu is held in these three. */
+void timer_tick(sqlock *m);
+/* Run one callback, if one is wanted, and return 1. m->mu is released meanwhile. */
+int timer_report(sqlock *m);
+/* When the timer has something to do next. */
+int64_t timer_due(sqlock *m);
 /* There is something to do at that time (0: now). Wake the thread if it would sleep longer. An
  * awake thread looks at everything before it sleeps. m->mu is held. */
 void timer_wake(sqlock *m, int64_t at);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/engine/locks.h"
+#include "core/engine/loop.h"
 #include "core/engine/op.h"
 #include "core/engine/pool.h"
 #include "core/model/backoff.h"
@@ -26,7 +27,7 @@ int op_start(sqlock *m, sqlock_lock *lock, const struct verb *verb, int32_t wait
         return error_nomem(err);
     assert(lock->m == m && verb != NULL);
     mutex_lock(&m->mu);
-    rc = manager_start_threads(m);
+    rc = lock_needs_threads(lock) ? manager_start_threads(m) : 0;
     if (rc == 0)
         lock->refs++; /* until op_finish(), even if the handle is freed before */
     mutex_unlock(&m->mu);
@@ -50,10 +51,35 @@ int op_start(sqlock *m, sqlock_lock *lock, const struct verb *verb, int32_t wait
     return 0;
 }
 
+/* Without threads, a caller that blocks steps the manager itself, so that renewals go on. */
+static void op_drive_by_steps(sqlock_op *op)
+{
+    sqlock *m = op->m;
+    int rc, within, done;
+
+    mutex_lock(&m->mu);
+    within = loop_is_mine(m);
+    done = op->done;
+    mutex_unlock(&m->mu);
+    if (done)
+        return;
+    if (within)
+        rc = sqlock_error_set(&op->err, SQLOCK_ESTATE, 0,
+                              "a callback may not wait for the manager that calls it");
+    else
+        rc = op_go_async(op, &op->err);
+    if (rc != 0)
+        op_end(op, rc);
+}
+
 void op_drive(sqlock_op *op)
 {
     sqlock *m = op->m;
 
+    if (m->loop != NULL) {
+        op_drive_by_steps(op); /* op_finish() waits for it */
+        return;
+    }
     mutex_lock(&m->mu);
     assert(!op->async); /* the worker drives those */
     while (!op_end_if_over(op)) {
@@ -84,7 +110,7 @@ void op_interrupt(sqlock_op *op)
     mutex_lock(&m->mu);
     op->cancelled = 1;
     ops_plan(op);
-    if (op->async && op != m->driving) /* the worker may hang in another op's call */
+    if (op->async && op->driven_by == NULL) /* the worker may hang in another op's call */
         op_end_if_over(op);
     else
         op_cancel_call(op);
@@ -101,6 +127,14 @@ static void op_give_holder(sqlock_holder *out, const sqlock_holder *holder)
     out->size = size;
 }
 
+static void op_await(sqlock_op *op)
+{
+    if (op->m->loop != NULL && !loop_is_mine(op->m))
+        loop_pump(op->m, op->fd, TIME_NEVER);
+    else
+        cond_wait_until(&op->wake, &op->m->mu, TIME_NEVER);
+}
+
 int op_finish(sqlock_op *op, sqlock_lock **out_lock, sqlock_error *err)
 {
     sqlock *m = op->m;
@@ -108,8 +142,8 @@ int op_finish(sqlock_op *op, sqlock_lock **out_lock, sqlock_error *err)
 
     mutex_lock(&m->mu);
     while (!op->done)
-        cond_wait_until(&op->wake, &m->mu, TIME_NEVER);
-    assert(m->driving != op && op->running == NULL && op->connecting == NULL);
+        op_await(op);
+    assert(op->driven_by == NULL && op->running == NULL && op->connecting == NULL);
     list_remove(&op->in_manager);
     m->refs++; /* op's lock may hold the last reference to the manager */
     lock_unref_locked(op->lock);
@@ -120,7 +154,9 @@ int op_finish(sqlock_op *op, sqlock_lock **out_lock, sqlock_error *err)
         error_give(err, &op->err);
     if (op->refused && op->out_holder != NULL)
         op_give_holder(op->out_holder, &op->holder);
-    if (op->gives_lock && (code == 0 || code == SQLOCK_EUNSURE) && out_lock != NULL)
+    if (op->hides_lock)
+        lock_free(op->lock);
+    else if (op->gives_lock && (code == 0 || code == SQLOCK_EUNSURE) && out_lock != NULL)
         *out_lock = op->lock;
     else if (op->gives_lock)
         lock_free(op->lock);
@@ -135,8 +171,9 @@ static void op_done_locked(sqlock_op *op, int code)
     assert(mutex_is_mine(&op->m->mu));
     assert(!op->done);
     assert(code == 0 || op->err.code == code);
-    if (op->m->driving == op)
-        op->m->driving = NULL;
+    if (op->driven_by != NULL)
+        *op->driven_by = NULL; /* and no one drives it */
+    op->driven_by = NULL;
     op->code = code;
     op->done = 1;
     ops_plan(op);

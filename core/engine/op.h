@@ -42,20 +42,24 @@ void op_step(sqlock_op *op);
 /* The manager is closed, and no thread will drive op any more. m->mu is held. */
 void op_abandon(sqlock_op *op);
 
-/* ops.c: requests of event loops, which the worker drives. */
+/* ops.c: requests of event loops, which the worker drives, or a step. */
 
-/* Hand op to the worker. */
+/* Hand op to the worker, or to the steps. */
 int op_go_async(sqlock_op *op, sqlock_error *err);
 /* After each change of op's times, or of its end: plan the worker's and the timer's next steps for
  * it. m->mu is held here and in the functions below. */
 void ops_plan(sqlock_op *op);
 /* When the worker has to drive an op. */
 int64_t ops_due(const sqlock *m);
-/* On the worker: make one attempt of the op that is due first. m->mu is released meanwhile. */
-void ops_drive(sqlock *m);
-/* On the timer: end ops whose time is up. Cancel the call of the one that is driven, if others need
- * the worker. Returns when there is something to do next. */
-int64_t ops_tick(sqlock *m);
+/* Take the op that is due first, to drive it. *place names it until it has ended. */
+sqlock_op *ops_take(sqlock *m, sqlock_op **place);
+/* Make one attempt of an op that was taken. m->mu is released meanwhile. */
+void ops_drive(sqlock_op *op, sqlock_op **place);
+/* On the timer: end ops whose time is up. Cancel the call of the one that the worker drives, if
+ * others need the worker. */
+void ops_tick(sqlock *m);
+/* When there is something to do for it next. */
+int64_t ops_tick_due(const sqlock *m);
 
 /* attempt.c: send op->request: connection, request, answer. On failure op->err is set. rows holds
  * the answer, unless the request has rows of its own. m->mu is held, and is released meanwhile. */

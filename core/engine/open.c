@@ -16,21 +16,29 @@ static int manager_try_connection(sqlock *m, sqlock_error *err)
     return rc;
 }
 
+int manager_open(const sqlock_driver *driver, const char *url, const sqlock_open_opts *opts,
+                 sqlock **out_m, sqlock_error *err)
+{
+    sqlock_open_opts o;
+    sqlock_driver table;
+    int rc = check_open_opts(opts, &o, err);
+
+    if (rc == 0)
+        rc = check_driver(driver, url, &o, &table, err);
+    return rc == 0 ? manager_new(&table, url, &o, out_m, err) : rc;
+}
+
 int sqlock_open(const sqlock_driver *driver, const char *url, const sqlock_open_opts *opts,
                 sqlock **out_m, sqlock_error *err)
 {
     UNCANCELLED;
-    sqlock_open_opts o;
-    sqlock_driver table;
     sqlock *m = NULL;
     int rc;
 
     if (out_m == NULL)
         return sqlock_error_set(err, SQLOCK_EINVAL, 0, "open: out_m is NULL");
     *out_m = NULL;
-    if ((rc = check_open_opts(opts, &o, err)) == 0 &&
-        (rc = check_driver(driver, url, &o, &table, err)) == 0)
-        rc = manager_new(&table, url, &o, &m, err);
+    rc = manager_open(driver, url, opts, &m, err);
     if (rc == 0 && (rc = manager_try_connection(m, err)) != 0)
         sqlock_close(m);
     if (rc != 0) {

@@ -1,4 +1,5 @@
-/* The requests of event loops. The worker drives one at a time. The timer ends those that run out
+/* The requests of event loops. The worker drives one at a time; without threads, each is driven on
+ * a coroutine of its own. The timer ends those that run out
  * of time while the worker hangs in a call (P8, P19). */
 #include <assert.h>
 
@@ -8,11 +9,11 @@
  * stream of requests would cancel it again and again, and it would never be done. */
 #define SHARE_PART 4
 
-/* The op that the worker drives is due for nothing else. */
+/* An op that is driven is due for nothing else. */
 void ops_plan(sqlock_op *op)
 {
     sqlock *m = op->m;
-    int waits = op->async && !op->done && op != m->driving;
+    int waits = op->async && !op->done && op->driven_by == NULL;
     int64_t half =
         op->deadline == TIME_NEVER ? TIME_NEVER : op->next_at + (op->deadline - op->next_at) / 2;
 
@@ -40,6 +41,11 @@ int op_go_async(sqlock_op *op, sqlock_error *err)
     if ((op->fd = sqlock_wake_make()) < 0)
         return sqlock_error_set(err, SQLOCK_ESYS, SQLOCK_RETRY, "no file descriptor available");
     mutex_lock(&m->mu);
+    if (manager_start_threads(m) != 0) {
+        mutex_unlock(&m->mu);
+        return sqlock_error_set(err, SQLOCK_ESYS, SQLOCK_RETRY,
+                                "no thread or file descriptor available");
+    }
     op->async = 1;
     list_append(&m->ops, &op->in_manager);
     ops_plan(op);
@@ -56,34 +62,47 @@ int64_t ops_due(const sqlock *m)
     return heap_due(&m->op_starts);
 }
 
-/* No other thread ends an op while the worker drives it. Once it has ended, the finisher may free
- * it before this thread has the mutex again. So its end clears m->driving. */
-void ops_drive(sqlock *m)
+sqlock_op *ops_take(sqlock *m, sqlock_op **place)
 {
     sqlock_op *op = HEAP_FIRST(&m->op_starts, sqlock_op, start);
 
-    assert(thread_is_me(m->worker) && m->driving == NULL && op->async);
+    assert(m->op_starts.first != NULL && op->async && op->driven_by == NULL);
+    op->driven_by = place;
+    *place = op;
+    ops_plan(op);
+    return op;
+}
+
+/* No one else ends an op while it is driven. Once it has ended, the finisher may free it before
+ * this thread has the mutex again. So its end clears the place. */
+void ops_drive(sqlock_op *op, sqlock_op **place)
+{
+    sqlock *m = op->m;
+
+    assert(mutex_is_mine(&m->mu) && *place == op && op->driven_by == place);
     if (op_end_if_over(op))
         return;
-    m->driving = op;
-    ops_plan(op);
-    m->driving_since = sqlock_now_us();
     op->end_attempt = op->cancelled;
     timer_wake(m, ops_cancel_at(m));
     op_step(op);
-    assert(m->driving == NULL || m->driving == op);
-    if (m->driving == NULL)
+    assert(*place == NULL || *place == op);
+    if (*place == NULL)
         return;
-    m->driving = NULL;
+    *place = NULL;
+    op->driven_by = NULL;
     ops_plan(op);
     timer_wake(m, op->deadline);
 }
 
-int64_t ops_tick(sqlock *m)
+void ops_tick(sqlock *m)
 {
     while (heap_due(&m->op_ends) <= sqlock_now_us())
         op_end_if_over(HEAP_FIRST(&m->op_ends, sqlock_op, end));
     if (ops_cancel_at(m) <= sqlock_now_us())
         op_cancel_call(m->driving);
+}
+
+int64_t ops_tick_due(const sqlock *m)
+{
     return time_min(heap_due(&m->op_ends), ops_cancel_at(m));
 }

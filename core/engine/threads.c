@@ -7,13 +7,16 @@
 #include "core/base/alarm.h"
 #include "core/engine/checks.h"
 #include "core/engine/locks.h"
+#include "core/engine/loop.h"
 #include "core/engine/op.h"
 #include "core/engine/renewals.h"
 
 void worker_wake(sqlock *m, int64_t at)
 {
     assert(mutex_is_mine(&m->mu));
-    if (at < m->worker_until)
+    if (m->loop != NULL)
+        loop_wake(m, at);
+    else if (at < m->worker_until)
         cond_wake_all(&m->worker_cond);
 }
 
@@ -32,7 +35,8 @@ void *worker_main(void *arg)
         } else if (check_at <= now) {
             checks_run(m);
         } else if (op_at <= now) {
-            ops_drive(m);
+            m->driving_since = now;
+            ops_drive(ops_take(m, &m->driving), &m->driving);
         } else if (mend_at <= now) {
             renewals_mend(m);
         } else {
@@ -48,7 +52,9 @@ void *worker_main(void *arg)
 void timer_wake(sqlock *m, int64_t at)
 {
     assert(mutex_is_mine(&m->mu));
-    if (at < m->timer_until)
+    if (m->loop != NULL)
+        loop_wake(m, at);
+    else if (at < m->timer_until)
         sqlock_wake_set(m->timer_wake_fd);
 }
 
@@ -86,22 +92,37 @@ static void timer_call_back(sqlock *m, sqlock_lock *lock)
     cond_wake_all(&m->reported);
 }
 
+void timer_tick(sqlock *m)
+{
+    timer_tick_all(m);
+    ops_tick(m);
+}
+
+int timer_report(sqlock *m)
+{
+    if (m->events.next == &m->events)
+        return 0;
+    timer_call_back(m, LIST_MEMBER(m->events.next, sqlock_lock, in_events));
+    return 1;
+}
+
+int64_t timer_due(sqlock *m)
+{
+    return time_min(heap_due(&m->ticks), ops_tick_due(m));
+}
+
 void *timer_main(void *arg)
 {
     UNCANCELLED; /* the application could learn this thread in a callback */
     sqlock *m = arg;
-    int64_t next;
 
     mutex_lock(&m->mu);
     while (!m->stopping) {
-        timer_tick_all(m);
-        next = time_min(heap_due(&m->ticks), ops_tick(m));
-        if (m->events.next != &m->events) {
-            timer_call_back(m, LIST_MEMBER(m->events.next, sqlock_lock, in_events));
+        timer_tick(m);
+        if (timer_report(m))
             continue; /* time has passed */
-        }
-        alarm_set(m->timer_alarm, next);
-        m->timer_until = next;
+        m->timer_until = timer_due(m);
+        alarm_set(m->timer_alarm, m->timer_until);
         mutex_unlock(&m->mu);
         alarm_wait(m->timer_alarm, m->timer_wake_fd);
         mutex_lock(&m->mu);

@@ -52,8 +52,8 @@ struct named_request {
 /* Check manager and name, and make the request on this thread, for request_ms at most. */
 int named_request(sqlock *m, const struct named_request *named, sqlock_error *err);
 
-/* Hand a started request to the worker. After a failure the request has ended, and *out_op is
- * NULL. */
+/* Hand a started request to the worker, or to the steps. After a failure the request has ended, and
+ * *out_op is NULL. */
 int async_go(sqlock_op *op, sqlock_op **out_op, sqlock_error *err);
 
 #endif

@@ -18,7 +18,8 @@
  *            NULL. It is written on failure only.
  * Threads    Any number of threads may share a manager. Any thread may read a lock's state, deadline,
  *            token and descriptor. One thread at a time may renew, release, settle and free it. The
- *            library starts at most two threads per manager. It installs no signal handler, prints
+ *            library starts at most two threads per manager, when it needs them, and none for managers
+ *            of sqlock_open_start() (sqlock/async.h). It installs no signal handler, prints
  *            nothing, never exits, and has no global state to set.
  * pthread_cancel()
  *            A thread in a function of this library is cancelled when that returns, also in callbacks.
@@ -193,7 +194,7 @@ typedef struct sqlock_holder {
     char label[SQLOCK_LABEL_MAX + 1]; /* "pid@host" and, after a blank, the manager's label */
 } sqlock_holder;
 
-/* Called on the timer thread when a lock becomes AT_RISK or LOST, and when it is HELD again. Changes that
+/* Called on the timer thread, or in a step of a manager without threads, when a lock becomes AT_RISK or LOST, and when it is HELD again. Changes that
  * follow each other at once may come as one call, with the last state. It delays the callbacks of other
  * locks, so be brief. Of this library it may call the getters below, nothing else.
  * No call begins after sqlock_release() or sqlock_release_start() was called. sqlock_release() and

@@ -104,6 +104,7 @@ for database in $(databases); do
     check_document README.md
     check_document cli/manual/tail.scd
     check_document cli/cron/README.md
+    check_document docs/event-loops.md
     for line in nightly-job.cron sqlock-reap.cron; do
         check_installed "$dir/usr/share/doc/sqlock/$line" run_crontab
     done
@@ -132,6 +133,7 @@ must_be_noticed README.md 's/--libs libsqlock-sqlite/--libs libsqlok-sqlite/'
 must_be_noticed README.md 's/sqlock_close(m)/sqlock_close(n)/'
 must_be_noticed README.md 's/libpq-dev/libpq-devel/'
 must_be_noticed README.md 's/^    make demo.*/&\n    frobnicate/'
+must_be_noticed docs/event-loops.md 's/sqlock_loop_fd(m), step/sqlock_loop_fd(n), step/'
 [ "$database" != sqlite ] || must_be_noticed include/sqlock/README.md 's/, conn, err); \/\*/, err); \/*/'
 must_be_noticed cli/manual/tail.scd 's/--max-time/--most-time/'
 must_be_noticed cli/manual/tail.scd 's/sqlock show import/sqlock show imports/'

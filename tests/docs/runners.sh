@@ -73,6 +73,8 @@ run_program()
         [ $database = sqlite ] || return 0
         client=sqlite3
     fi
+    grep -q '<uv.h>' "$1" && client=libuv
+    grep -q '<event2/event.h>' "$1" && client=libevent
     cp "$1" "$file"
     if [ $driver != fake ]; then
         driver=$database

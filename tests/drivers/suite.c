@@ -1,6 +1,7 @@
 /* The suite's own means: worlds, small steps that most tests take, what is run where. */
 #include "tests/drivers/suite.h"
 
+#include "tests/drivers/pump.h"
 #include "tests/lib/adopt_app.h"
 
 #include <poll.h>
@@ -73,7 +74,7 @@ static int world_end(void **state)
         sqlock_lock_free(w->locks[i]);
     free(w->locks);
     for (size_t i = 0; i < w->n_managers; i++)
-        sqlock_close(w->managers[i]);
+        close_here(w->managers[i]);
     if (w->made)
         w->q->drop(&w->place);
     return 0;
@@ -92,6 +93,39 @@ void place_opts(const struct world *w, sqlock_open_opts *opts)
     opts->schema = w->place.schema;
 }
 
+bool suite_stepped;
+
+/* As sqlock_open() does it, but for the threads. */
+static int open_stepped(const sqlock_driver *driver, const char *url, const sqlock_open_opts *o,
+                        sqlock **out_m, sqlock_error *err)
+{
+    sqlock_op *op = NULL;
+    int rc = sqlock_open_start(driver, url, o, out_m, &op, err);
+
+    if (rc != 0)
+        return rc;
+    if ((rc = sqlock_op_finish(op, NULL, err)) == 0) {
+        pump_start(*out_m);
+        return 0;
+    }
+    sqlock_close(*out_m);
+    *out_m = NULL;
+    return rc;
+}
+
+int open_by(const sqlock_driver *driver, const char *url, const sqlock_open_opts *o, sqlock **out_m,
+            sqlock_error *err)
+{
+    return (suite_stepped && out_m != NULL ? open_stepped : sqlock_open)(driver, url, o, out_m,
+                                                                         err);
+}
+
+void close_here(sqlock *m)
+{
+    pump_stop(m);
+    sqlock_close(m);
+}
+
 int open_here(struct world *w, const sqlock_open_opts *opts, sqlock **out_m, sqlock_error *err)
 {
     sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
@@ -99,7 +133,7 @@ int open_here(struct world *w, const sqlock_open_opts *opts, sqlock **out_m, sql
     if (opts)
         o = *opts;
     place_opts(w, &o);
-    return sqlock_open(spied_driver(), w->place.url, &o, out_m, err);
+    return open_by(spied_driver(), w->place.url, &o, out_m, err);
 }
 
 sqlock *open_changed(struct world *w, int32_t request_ms)
@@ -109,7 +143,7 @@ sqlock *open_changed(struct world *w, int32_t request_ms)
 
     o.request_ms = request_ms;
     place_opts(w, &o);
-    ok(sqlock_open(&w->driver, w->place.url, &o, &m, &said));
+    ok(open_by(&w->driver, w->place.url, &o, &m, &said));
     assert_in_range(w->n_managers, 0, WORLD_MANAGERS - 1);
     return w->managers[w->n_managers++] = m;
 }
@@ -145,7 +179,7 @@ void close_manager(struct world *w, sqlock *m)
         i++;
     assert_in_range(i, 0, w->n_managers - 1);
     w->managers[i] = w->managers[--w->n_managers];
-    sqlock_close(m);
+    close_here(m);
 }
 
 enum { RUN_THREADS = 16 };
@@ -365,8 +399,9 @@ static unsigned has(const struct quirks *q)
     bool quick = getenv("SQLOCK_TEST_QUICK") != NULL && !q->born_migrated;
     bool guards = app && test_wants(q->name) && (!q->guards || q->guards());
 
-    return (q->tries_core && !quick ? CORE_TRIED : 0) | (q->execute ? SQL : 0) |
-           (q->leave ? DEAD_ROWS : 0) | (q->between_processes ? PROCESSES : 0) |
+    return (suite_stepped ? 0 : LIBRARY_THREADS) | (q->tries_core && !quick ? CORE_TRIED : 0) |
+           (q->execute ? SQL : 0) | (q->leave ? DEAD_ROWS : 0) |
+           (q->between_processes ? PROCESSES : 0) |
            (q->opens_after_fork ? FORK_OPENS : FORK_REFUSED) |
            (q->driver()->caps & SQLOCK_CAP_ONE_WRITER ? ONE_WRITER : MANY_WRITERS) |
            (app ? ADOPTION : 0) | (guards ? GUARDS : NO_GUARDS) |

@@ -18,6 +18,7 @@
 #include "tests/lib/check.h"
 #include "tests/lib/place.h"
 
+#include <sqlock/async.h>
 #include <sqlock/driver.h>
 #include <sqlock/import.h>
 #include <sqlock/sqlock.h>
@@ -67,12 +68,13 @@ enum {
     ADOPTION = 1 << 9,
     GUARDS = 1 << 10,
     NO_GUARDS = 1 << 11,
-    SLOW_STEP = 1 << 12, /* a statement that can be cut */
-    KILLS = 1 << 13,     /* the server can end a session */
-    DEADLOCKS = 1 << 14, /* a request of ours can meet one */
-    LEISURE = 1 << 15,   /* not in a hurry (make quick), but on the fake database */
-    BARE = 1 << 16,      /* no need: the world begins without a schema */
-    FORKS = 1 << 17      /* nor this: it is run before those that do not */
+    SLOW_STEP = 1 << 12,       /* a statement that can be cut */
+    KILLS = 1 << 13,           /* the server can end a session */
+    DEADLOCKS = 1 << 14,       /* a request of ours can meet one */
+    LEISURE = 1 << 15,         /* not in a hurry (make quick), but on the fake database */
+    LIBRARY_THREADS = 1 << 18, /* managers have threads, which run callbacks */
+    BARE = 1 << 16,            /* no need: the world begins without a schema */
+    FORKS = 1 << 17            /* nor this: it is run before those that do not */
 };
 
 /* What all tests of a file need; set before this header. */
@@ -141,6 +143,12 @@ int suite_run_files(const struct quirks *q, const char *prefix);
     {                                                                                              \
         return suite_run(&server##_quirks);                                                        \
     }
+#define TEST_MAIN_OF_STEPPED_SUITE(server)                                                         \
+    int main(void)                                                                                 \
+    {                                                                                              \
+        suite_stepped = true;                                                                      \
+        return suite_run(&server##_quirks);                                                        \
+    }
 #define TEST_MAIN_ON(server)                                                                       \
     int main(void)                                                                                 \
     {                                                                                              \
@@ -183,6 +191,12 @@ sqlock *open_manager(struct world *w, const sqlock_open_opts *opts);
 void close_manager(struct world *w, sqlock *m);
 /* The same for whoever looks at the result, and need not close what failed. */
 int open_here(struct world *w, const sqlock_open_opts *opts, sqlock **out_m, sqlock_error *err);
+void close_here(sqlock *m);
+/* Set by main(): managers of worlds have no threads, and an event loop of the test's steps them. */
+extern bool suite_stepped;
+/* sqlock_open(), or what does the same without threads. */
+int open_by(const sqlock_driver *driver, const char *url, const sqlock_open_opts *o, sqlock **out_m,
+            sqlock_error *err);
 /* By way of w->driver, as the test has changed it. */
 sqlock *open_changed(struct world *w, int32_t request_ms);
 int migrate_here(struct world *w, int *out_applied, sqlock_error *err);

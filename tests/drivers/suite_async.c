@@ -197,7 +197,7 @@ static sqlock_lock *take_with_slow_callback(sqlock *m)
 }
 
 /* P8: a loop that waited for its own program's callback would stand still with it. */
-CORE_TEST(test_start_of_a_release_does_not_wait_for_a_callback, m)
+TEST_IF(CORE_TRIED | LIBRARY_THREADS, test_start_of_a_release_does_not_wait_for_a_callback, m)
 {
     sqlock_lock *lock = take_with_slow_callback(m);
     sqlock_op *op = NULL;

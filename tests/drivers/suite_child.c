@@ -16,7 +16,7 @@ static int open_code(struct world *w)
     sqlock *m = NULL;
     int rc = open_here(w, NULL, &m, &said);
 
-    sqlock_close(m);
+    close_here(m);
     return rc;
 }
 
@@ -27,12 +27,12 @@ static int open_own(void *arg)
     const struct family *f = arg;
     sqlock *m = NULL;
 
-    sqlock_close(f->inherited);
+    close_here(f->inherited);
     ok(open_here(f->w, NULL, &m, &said));
     assert_int_equal(try_once(m, "nightly"), SQLOCK_EBUSY); /* the parent's */
     for (int i = 0; i < 5; i++)
         give(take_for(m, "child", 200, 0));
-    sqlock_close(m);
+    close_here(m);
     return 0;
 }
 
@@ -83,7 +83,7 @@ static int be_refused_later(void *arg)
 
     assert_int_equal(read(f->go[0], &byte, 1), 1);
     assert_int_equal(is_refused(f->w), 0);
-    sqlock_close(f->inherited); /* does nothing here */
+    close_here(f->inherited); /* does nothing here */
     assert_int_equal(is_refused(f->w), 0);
     return child_wait(child_start(be_refused, arg), patience_ms(10000)); /* a child of the child */
 }
@@ -96,7 +96,7 @@ static int open_first_and_last(void *arg)
     ok(migrate_here(f->w, NULL, &said));
     ok(open_here(f->w, NULL, &m, &said));
     give(take(m, "nightly"));
-    sqlock_close(m);
+    close_here(m);
     assert_int_equal(open_code(f->w), 0);
     return 0;
 }
@@ -126,7 +126,7 @@ static int execute_tries(void *arg)
 {
     struct family *f = arg;
 
-    sqlock_close(f->inherited);
+    close_here(f->inherited);
     signal(SIGPIPE, SIG_DFL); /* the tests' own client library may have had it ignored */
     suite_execute(f->w, "nightly");
     return 99;

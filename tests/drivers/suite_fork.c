@@ -65,7 +65,7 @@ static int use_dead_handles(void *arg)
     for (int i = 0; i < 2; i++) { /* nothing is done, so it can be done twice */
         drop(f->lock);
         drop(f->imported);
-        sqlock_close(f->m);
+        close_here(f->m);
     }
     assert_state(SQLOCK_LOST, f->lock);
     return 0;

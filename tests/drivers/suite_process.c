@@ -95,7 +95,7 @@ static int run_executed(const struct quirks *q)
         fprintf(stderr, "%s\n", err.text);
     else
         rc = try_once(m, getenv(ENV_NAME));
-    sqlock_close(m);
+    close_here(m);
     if ((changed = process_changed(&before)) != NULL) {
         fprintf(stderr, "the process is not as it was: %s\n", changed);
         return SUITE_CHANGED;

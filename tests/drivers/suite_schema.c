@@ -33,7 +33,7 @@ CORE_TEST(test_open_without_options_takes_the_defaults)
     assert_between(sqlock_now_us() + 25000000, sqlock_lock_deadline_us(lock),
                    sqlock_now_us() + 28000000);
     give(lock);
-    sqlock_close(m);
+    close_here(m);
 }
 
 /* P20: whatever it means, it is not a lease that has run out. */

@@ -82,7 +82,7 @@ static void on_signal(int number)
 
 /* Signals for the process go to any thread that does not block them: while this one does, nobody is
  * left to run the handler. */
-CORE_TEST(test_handlers_of_the_application_never_run_on_our_threads, m)
+TEST_IF(CORE_TRIED | LIBRARY_THREADS, test_handlers_of_the_application_never_run_on_our_threads, m)
 {
     struct sigaction handler = {.sa_handler = on_signal}, before;
     int32_t lease_ms = patience_ms(1000);

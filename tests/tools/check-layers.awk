@@ -23,7 +23,7 @@ BEGIN {
     more["drivers/sqlite"] = "^dirent\\.h$" # it looks through the descriptors of the process
     libc = "assert|ctype|dlfcn|endian|errno|fcntl|inttypes|limits|link|locale|math|netdb|poll|pthread"
     libc = libc "|sched|semaphore|setjmp|signal|stdalign|stdarg|stdatomic|stdbool|stddef|stdint|stdio"
-    libc = libc "|stdlib|stdnoreturn|string|strings|time|unistd|sys/[a-z_]+|netinet/[a-z]+|arpa/inet"
+    libc = libc "|stdlib|stdnoreturn|string|strings|time|ucontext|unistd|sanitizer/[a-z_]+|sys/[a-z_]+|netinet/[a-z]+|arpa/inet"
     libc = "^(" libc ")\\.h$"
 
     # The machine: core/base alone touches it, so that a simulation can take its place.

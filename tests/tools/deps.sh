@@ -54,6 +54,8 @@ if [ -z "${1:-}" ]; then
     need libmariadb-dev mysql_client_there
     need openssl command -v openssl
     need sqlite3 command -v sqlite3
+    need libuv1-dev pkg-config --exists libuv
+    need libevent-dev pkg-config --exists libevent
     need scdoc command -v scdoc
     need postgresql postgres_there
     # The packages without -core start a server.

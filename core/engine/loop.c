@@ -1,0 +1,422 @@
+/* Managers without threads, which an event loop drives step by step. */
+#include <assert.h>
+#include <poll.h>
+
+#include "core/base/alarm.h"
+#include "core/base/coroutine.h"
+#include "core/base/poller.h"
+#include "core/engine/checks.h"
+#include "core/engine/loop.h"
+#include "core/engine/op.h"
+#include "core/engine/renewals.h"
+
+#define LANES_MOST   256 /* requests under way, with those that wait for a connection */
+#define LANES_KEPT   8   /* idle, for the next requests */
+#define READY_MOST   64
+#define ROUNDS_MOST  100   /* of one step: then the application has its turn */
+#define STOP_LOOK_US 10000 /* when everything ends: look at least so often */
+
+/* A coroutine of a manager: for one request of an event loop, or for renewals. */
+struct lane {
+    struct link in_loop; /* of lanes, or of idle */
+    sqlock *m;
+    struct coroutine flow;
+    int ready;  /* a descriptor is ready, or there is work */
+    int fds[2]; /* that the poller has for it; -1: none */
+    int is_renewals;
+    sqlock_op *op; /* the one that it drives; NULL: it has ended */
+};
+
+struct loop {
+    int poller;  /* what the application waits for */
+    int wake_fd; /* in it: something changed between two steps */
+    int alarm;   /* in it: something is due at that time: */
+    int64_t until;
+    int stepping; /* this thread is in a step: */
+    thread stepper;
+    int reporting; /* a callback runs, on the thread m->timer */
+    cond stepped;  /* a step has ended */
+    int woken;     /* wake_fd was set since the last step */
+    struct link lanes;
+    int n_lanes;
+    int renewing; /* one of them is for renewals */
+    struct link idle;
+    int n_idle;
+};
+
+/* ---- lanes ----------------------------------------------------------------------------------- */
+
+/* The poller has a descriptor only while a lane waits for it: a client library may close it at any
+ * other time, and a server that says good-bye would make it readable for ever. */
+static void lane_watch(struct lane *lane)
+{
+    struct coroutine *flow = &lane->flow;
+    int poller = lane->m->loop->poller;
+
+    assert(lane->fds[0] < 0 && lane->fds[1] < 0);
+    if (flow->fd >= 0 && poller_add(poller, flow->fd, flow->events, lane) == 0)
+        lane->fds[0] = flow->fd;
+    if (flow->wake_fd >= 0 && poller_add(poller, flow->wake_fd, POLLIN, lane) == 0)
+        lane->fds[1] = flow->wake_fd;
+}
+
+static void lane_unwatch(struct lane *lane)
+{
+    for (int i = 0; i < 2; i++) {
+        if (lane->fds[i] >= 0)
+            poller_remove(lane->m->loop->poller, lane->fds[i]);
+        lane->fds[i] = -1;
+    }
+}
+
+/* A descriptor that the poller could not take is looked at in each step. */
+static int lane_is_ready(const struct lane *lane, int64_t now)
+{
+    const struct coroutine *flow = &lane->flow;
+    int unwatched = (flow->fd >= 0 && lane->fds[0] < 0) || (flow->wake_fd >= 0 && lane->fds[1] < 0);
+
+    return lane->ready || unwatched || atomic_load(&flow->woken) || flow->until <= now ||
+           lane->m->stopping;
+}
+
+/* Its coroutine has ended. */
+static void lane_free(struct lane *lane)
+{
+    coroutine_free(&lane->flow);
+    list_remove(&lane->in_loop);
+    sqlock_mem_free(lane);
+}
+
+/* Run it up to its next wait. m->mu is held, and released meanwhile. */
+static void lane_run(struct lane *lane)
+{
+    sqlock *m = lane->m;
+    int ended;
+
+    lane->ready = 0;
+    mutex_unlock(&m->mu);
+    lane_unwatch(lane);
+    atomic_store(&lane->flow.woken, 0);
+    ended = coroutine_resume(&lane->flow);
+    if (!ended)
+        lane_watch(lane);
+    mutex_lock(&m->mu);
+    if (ended)
+        lane_free(lane);
+}
+
+static int loop_renewals_due(sqlock *m, int64_t now)
+{
+    return renewals_due(m) <= now || checks_due(m) <= now || renewals_mend_due(m) <= now;
+}
+
+/* In the worker's order. m->mu is held. */
+static void lane_drive_renewals(struct lane *lane)
+{
+    sqlock *m = lane->m;
+    int64_t now;
+
+    while (!m->stopping && loop_renewals_due(m, now = sqlock_now_us())) {
+        if (renewals_due(m) <= now)
+            renewals_run(m);
+        else if (checks_due(m) <= now)
+            checks_run(m);
+        else
+            renewals_mend(m);
+    }
+    lane->is_renewals = m->loop->renewing = 0;
+}
+
+/* From the lanes at work to the idle ones. m->mu is held, and released during the rest. Returns 0
+ * if there is no more work for this lane. */
+static int lane_rest(struct lane *lane)
+{
+    struct loop *loop = lane->m->loop;
+
+    list_remove(&lane->in_loop);
+    loop->n_lanes--;
+    if (loop->n_idle >= LANES_KEPT || lane->m->stopping)
+        return 0;
+    list_append(&loop->idle, &lane->in_loop);
+    loop->n_idle++;
+    mutex_unlock(&lane->m->mu);
+    coroutine_wait(&lane->flow, -1, 0, -1, TIME_NEVER);
+    mutex_lock(&lane->m->mu);
+    return lane->is_renewals || lane->op != NULL;
+}
+
+static void lane_main(void *arg)
+{
+    struct lane *lane = arg;
+
+    mutex_lock(&lane->m->mu);
+    do {
+        if (lane->is_renewals)
+            lane_drive_renewals(lane);
+        else
+            ops_drive(lane->op, &lane->op);
+    } while (lane_rest(lane));
+    mutex_unlock(&lane->m->mu);
+}
+
+/* NULL: no memory. */
+static struct lane *lane_new(sqlock *m)
+{
+    struct lane *lane = sqlock_mem_alloc(sizeof *lane);
+
+    if (lane == NULL)
+        return NULL;
+    if (coroutine_make(&lane->flow, lane_main, lane, m->loop->wake_fd) != 0) {
+        sqlock_mem_free(lane);
+        return NULL;
+    }
+    lane->m = m;
+    lane->fds[0] = lane->fds[1] = -1;
+    list_init(&lane->in_loop);
+    return lane;
+}
+
+/* An idle lane, or a new one. NULL: no memory. */
+static struct lane *lane_start(sqlock *m)
+{
+    struct loop *loop = m->loop;
+    struct lane *lane = NULL;
+
+    if (loop->n_idle > 0) {
+        lane = LIST_MEMBER(loop->idle.next, struct lane, in_loop);
+        list_remove(&lane->in_loop);
+        loop->n_idle--;
+    } else if ((lane = lane_new(m)) == NULL)
+        return NULL;
+    lane->ready = 1;
+    list_append(&loop->lanes, &lane->in_loop);
+    loop->n_lanes++;
+    return lane;
+}
+
+/* ---- a step ---------------------------------------------------------------------------------- */
+
+/* Start what is due. An op that a lane drives is due for nothing else. */
+static void loop_start_lanes(sqlock *m)
+{
+    struct loop *loop = m->loop;
+    int64_t now = sqlock_now_us();
+    struct lane *lane;
+
+    if (!loop->renewing && loop_renewals_due(m, now) && (lane = lane_start(m)) != NULL)
+        lane->is_renewals = loop->renewing = 1;
+    while (ops_due(m) <= now && loop->n_lanes < LANES_MOST && (lane = lane_start(m)) != NULL)
+        ops_take(m, &lane->op);
+}
+
+static void loop_look(struct loop *loop)
+{
+    void *found[READY_MOST];
+    int n = poller_look(loop->poller, found, READY_MOST);
+
+    for (int i = 0; i < n; i++)
+        if (found[i] != NULL) /* NULL: the loop's own descriptors */
+            ((struct lane *)found[i])->ready = 1;
+}
+
+/* Returns 1 if something was done, so that there may be more to do. */
+static int loop_round(sqlock *m)
+{
+    struct loop *loop = m->loop;
+    int64_t now = sqlock_now_us();
+    int did = 0;
+
+    timer_tick(m);
+    if (!m->stopping)
+        loop_start_lanes(m);
+    loop_look(loop);
+    for (struct link *at = loop->lanes.next, *next; at != &loop->lanes; at = next) {
+        struct lane *lane = LIST_MEMBER(at, struct lane, in_loop);
+
+        next = at->next; /* only a step starts and ends lanes, and this is the only one */
+        if (!lane_is_ready(lane, now))
+            continue;
+        lane_run(lane);
+        did = 1;
+    }
+    return did;
+}
+
+/* When there is something to do next. */
+static int64_t loop_due(sqlock *m)
+{
+    struct loop *loop = m->loop;
+    int64_t due = time_min(timer_due(m), loop->n_lanes < LANES_MOST ? ops_due(m) : TIME_NEVER);
+
+    if (!loop->renewing)
+        due =
+            time_min(time_min(due, renewals_due(m)), time_min(checks_due(m), renewals_mend_due(m)));
+    LIST_EACH(at, &loop->lanes)
+    {
+        due = time_min(due, LIST_MEMBER(at, struct lane, in_loop)->flow.until);
+    }
+    return due;
+}
+
+static void loop_set_alarm(struct loop *loop, int64_t at)
+{
+    if (at == loop->until)
+        return;
+    loop->until = at;
+    alarm_set(loop->alarm, at);
+}
+
+static void loop_step(sqlock *m)
+{
+    struct loop *loop = m->loop;
+    int rounds = ROUNDS_MOST;
+
+    assert(mutex_is_mine(&m->mu) && !loop->stepping);
+    loop->stepping = 1;
+    loop->stepper = thread_self();
+    loop->woken = 0;
+    sqlock_wake_clear(loop->wake_fd);
+    while (rounds > 0 && loop_round(m))
+        rounds--;
+    loop_set_alarm(loop, rounds > 0 ? loop_due(m) : 0);
+    loop->stepping = 0;
+    cond_wake_all(&loop->stepped);
+}
+
+int loop_is_mine(const sqlock *m)
+{
+    return (m->loop->stepping && thread_is_me(m->loop->stepper)) ||
+           (m->loop->reporting && thread_is_me(m->timer));
+}
+
+/* Not within the step: another thread that waits for the manager does not wait for a callback. */
+static int loop_report(sqlock *m)
+{
+    int did;
+
+    if (m->loop->reporting || m->stopping)
+        return 0;
+    m->loop->reporting = 1;
+    m->timer = thread_self();
+    did = timer_report(m);
+    m->loop->reporting = 0;
+    return did;
+}
+
+void loop_wake(sqlock *m, int64_t at)
+{
+    assert(mutex_is_mine(&m->mu));
+    if (at >= m->loop->until || m->loop->stepping || m->loop->woken)
+        return;
+    m->loop->woken = 1;
+    sqlock_wake_set(m->loop->wake_fd);
+}
+
+void loop_go_on(sqlock *m)
+{
+    do
+        if (!m->loop->stepping)
+            loop_step(m);
+    while (loop_report(m));
+}
+
+int64_t loop_next(const sqlock *m)
+{
+    return m->loop->woken ? 0 : m->loop->until;
+}
+
+int loop_descriptor(const sqlock *m)
+{
+    return m->loop->poller;
+}
+
+static void loop_sleep(sqlock *m, int wake_fd, int64_t until)
+{
+    int poller = m->loop->poller;
+
+    mutex_unlock(&m->mu);
+    sqlock_wait_fd(poller, POLLIN, wake_fd, until);
+    mutex_lock(&m->mu);
+}
+
+void loop_pump(sqlock *m, int wake_fd, int64_t until)
+{
+    assert(mutex_is_mine(&m->mu) && !loop_is_mine(m));
+    if (m->loop->stepping) {
+        cond_wait_until(&m->loop->stepped, &m->mu, until);
+        return;
+    }
+    loop_sleep(m, wake_fd, until);
+    loop_go_on(m);
+}
+
+void loop_let_others(sqlock *m)
+{
+    struct coroutine *me = coroutine_running();
+    int others = 0;
+
+    if (me == NULL || m->loop == NULL)
+        return;
+    mutex_lock(&m->mu);
+    LIST_EACH(at, &m->loop->lanes)
+    {
+        others += LIST_MEMBER(at, struct lane, in_loop)->ready;
+    }
+    mutex_unlock(&m->mu);
+    if (others > 0)
+        coroutine_wait(me, -1, 0, -1, 0);
+}
+
+/* ---- its life -------------------------------------------------------------------------------- */
+
+int loop_make(sqlock *m, sqlock_error *err)
+{
+    struct loop *loop = sqlock_mem_alloc(sizeof *loop);
+
+    if (loop == NULL)
+        return error_nomem(err);
+    m->loop = loop;
+    list_init(&loop->lanes);
+    list_init(&loop->idle);
+    cond_init(&loop->stepped);
+    loop->until = TIME_NEVER;
+    loop->poller = poller_make();
+    loop->wake_fd = sqlock_wake_make();
+    loop->alarm = alarm_make();
+    if (loop->poller >= 0 && loop->wake_fd >= 0 && loop->alarm >= 0 &&
+        poller_add(loop->poller, loop->wake_fd, POLLIN, NULL) == 0 &&
+        poller_add(loop->poller, loop->alarm, POLLIN, NULL) == 0)
+        return 0;
+    return sqlock_error_set(err, SQLOCK_ESYS, SQLOCK_RETRY, "no file descriptor available");
+}
+
+void loop_free(sqlock *m)
+{
+    struct loop *loop = m->loop;
+
+    if (loop == NULL)
+        return;
+    assert(loop->n_lanes == 0 && loop->n_idle == 0 && !loop->stepping);
+    alarm_close(loop->alarm);
+    sqlock_wake_close(loop->wake_fd);
+    poller_close(loop->poller);
+    cond_free(&loop->stepped);
+    sqlock_mem_free(loop);
+}
+
+void loop_stop(sqlock *m)
+{
+    while (m->loop->stepping)
+        cond_wait_until(&m->loop->stepped, &m->mu, TIME_NEVER);
+    while (m->loop->n_lanes > 0) {
+        loop_step(m);
+        if (m->loop->n_lanes > 0)
+            loop_sleep(m, -1, sqlock_now_us() + STOP_LOOK_US);
+    }
+    while (m->loop->n_idle > 0) {
+        struct lane *lane = LIST_MEMBER(m->loop->idle.next, struct lane, in_loop);
+
+        m->loop->n_idle--;
+        lane_run(lane); /* to its end */
+    }
+}

@@ -1,0 +1,73 @@
+/* An event loop for the suite's managers without threads: a thread of the test's for each. */
+#include "tests/drivers/pump.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <sqlock/async.h>
+#include <sqlock/driver.h>
+
+#include "tests/lib/check.h"
+
+struct pump {
+    sqlock *m;
+    int stop; /* readable: end */
+    pid_t process;
+    pthread_t thread;
+    struct pump *next;
+};
+
+static struct pump *pumps;
+static pthread_mutex_t pumps_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static void *pump_main(void *arg)
+{
+    struct pump *p = arg;
+    struct pollfd fds[2] = {{sqlock_loop_fd(p->m), POLLIN, 0}, {p->stop, POLLIN, 0}};
+
+    while (poll(fds, 2, -1) < 0 || fds[1].revents == 0)
+        sqlock_loop_step(p->m);
+    return NULL;
+}
+
+void pump_start(sqlock *m)
+{
+    struct pump *p = calloc(1, sizeof *p);
+
+    *p = (struct pump){.m = m, .stop = sqlock_wake_make(), .process = getpid()};
+    pthread_mutex_lock(&pumps_mutex);
+    p->next = pumps;
+    pumps = p;
+    pthread_mutex_unlock(&pumps_mutex);
+    assert_int_equal(pthread_create(&p->thread, NULL, pump_main, p), 0);
+}
+
+static struct pump *pump_take(const sqlock *m)
+{
+    struct pump **at = &pumps, *p;
+
+    pthread_mutex_lock(&pumps_mutex);
+    while (*at != NULL && (*at)->m != m)
+        at = &(*at)->next;
+    if ((p = *at) != NULL)
+        *at = p->next;
+    pthread_mutex_unlock(&pumps_mutex);
+    return p;
+}
+
+/* A parent's pump does not run in a child. */
+void pump_stop(const sqlock *m)
+{
+    struct pump *p = pump_take(m);
+
+    if (p == NULL)
+        return;
+    if (p->process == getpid()) {
+        sqlock_wake_set(p->stop);
+        pthread_join(p->thread, NULL);
+    }
+    sqlock_wake_close(p->stop);
+    free(p);
+}

@@ -1,0 +1,11 @@
+#ifndef SQLOCK_TESTS_DRIVERS_PUMP_H
+#define SQLOCK_TESTS_DRIVERS_PUMP_H
+
+#include <sqlock/sqlock.h>
+
+/* Step a manager without threads until pump_stop(), on a thread of the test's. */
+void pump_start(sqlock *m);
+/* Call it before the manager is closed. Does nothing for one that has no pump. */
+void pump_stop(const sqlock *m);
+
+#endif
