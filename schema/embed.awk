@@ -110,11 +110,17 @@ FNR == 1 { kind = FILENAME ~ /\.h$/ ? "header" : FILENAME ~ /tables\.sql$/ ? "ta
         pending = ""
     } }
 
-kind == "header" && /^    X\([A-Z_]+, "/ {
-    split($0, q, "\""); id = $0; sub(/^ *X\(/, "", id); sub(/,.*/, "", id)
+# A request of SQLOCK_STMTS, in one line or two: X(ID, "block", "parameters", schema, flags).
+kind == "header" && (/^    X\([A-Z_]+, "/ || entry != "") {
+    entry = entry $0; sub(/ *\\$/, "", entry)
+    if (entry !~ /\)$/) next
+    if (split(entry, q, "\"") != 5 || q[5] !~ /^, *[0-9]+, *[0A-Z_| ]+\)$/) die("not an entry of SQLOCK_STMTS: " entry)
+    id = entry; sub(/^ *X\(/, "", id); sub(/,.*/, "", id)
     blocks[++n_blocks] = q[2]; ids[q[2]] = id; params[q[2]] = q[4]
+    is = q[5]; sub(/^, *[0-9]+, */, "", is); sub(/\)$/, "", is); flags_of[q[2]] = is
     n = split(q[4], ps, " "); n_params[q[2]] = n
     for (i = 1; i <= n; i++) number[q[2], substr(ps[i], 3)] = i
+    entry = ""
     next
 }
 kind == "header" && /^    SQLOCK_OUT_[A-Z]+ = [0-9]+/ {
@@ -223,8 +229,8 @@ END {
     printf "\nstatic const sqlock_script scripts[SQLOCK_STMT_COUNT] = {\n"
     for (b = 1; b <= n_blocks; b++) {
         bl = blocks[b]
-        printf "    [SQLOCK_STMT_%s] = {\"%s\", \"%s\", %d, %d, %d, %s_steps, %s},\n", ids[bl], bl, params[bl],
-            n_params[bl], count[bl, "steps"], count[bl, "array_steps"] + 0, bl,
+        printf "    [SQLOCK_STMT_%s] = {\"%s\", \"%s\", %d, %d, %d,\n     %s, %s_steps, %s},\n", ids[bl], bl, params[bl],
+            n_params[bl], count[bl, "steps"], count[bl, "array_steps"] + 0, flags_of[bl], bl,
             count[bl, "array_steps"] ? bl "_array_steps" : "NULL"
     }
     print "};\n"

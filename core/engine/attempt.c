@@ -11,6 +11,7 @@
 #include "core/engine/pool.h"
 #include "core/engine/renewals.h"
 #include "core/engine/server.h"
+#include "core/sql/requests.h"
 
 #define ROOM_LEAST_US  5000  /* time for one more attempt, if a late one does no harm */
 #define ROOM_US        50000 /* ... and if a missing answer would spoil the last answer */
@@ -125,12 +126,6 @@ static int attempt_cancelled(sqlock_op *op, int rc)
 
 /* What an old server has granted, extended, broken or noted may be unknown to the new one. Such a
  * request is sent again to the new server. */
-static int attempt_needs(sqlock_stmt stmt)
-{
-    return stmt == SQLOCK_STMT_ACQUIRE || stmt == SQLOCK_STMT_RENEW || stmt == SQLOCK_STMT_BREAK ||
-           stmt == SQLOCK_STMT_BREAK_NOTED || stmt == SQLOCK_STMT_LONGEST;
-}
-
 static int attempt_lost_with_server(sqlock_op *op, const struct conn *c, int rc)
 {
     int moved;
@@ -139,10 +134,10 @@ static int attempt_lost_with_server(sqlock_op *op, const struct conn *c, int rc)
     op->server = c->server;
     moved = !server_is_ours(op->m, c);
     mutex_unlock(&op->m->mu);
-    if (!moved || rc != 0 || !attempt_needs(op->request.stmt))
+    if (!moved || rc != 0 || !request_is(op->request.stmt, SQLOCK_REQ_FORGOTTEN))
         return rc;
     return sqlock_error_set(&op->err, SQLOCK_EUNREACH,
-                            SQLOCK_RETRY | SQLOCK_RECONNECT | SQLOCK_MAYBE,
+                            SQLOCK_RETRY | SQLOCK_RECONNECT | request_doubt(op->request.stmt),
                             "another server took over while this one answered");
 }
 
@@ -218,7 +213,7 @@ int op_attempt(sqlock_op *op, sqlock_rows *rows, struct answer *out)
         op->alone = rc == BATCH_ALONE || (rc != 0 && op->alone);
     } while (rc == BATCH_ALONE);
     out->server = op->server;
-    if (rc == 0 && op->request.stmt == SQLOCK_STMT_ACQUIRE)
+    if (rc == 0 && request_is(op->request.stmt, SQLOCK_REQ_PACES))
         m->round = time_max(out->received - out->sent, m->round / 4 * 3);
     return attempt_cancelled(op, rc);
 }

@@ -6,6 +6,7 @@
 #include "core/engine/batch.h"
 #include "core/engine/locks.h"
 #include "core/engine/pool.h"
+#include "core/sql/requests.h"
 
 #define PASS_ON_FACTOR 2 /* a successor has so many times the leader's time */
 
@@ -25,21 +26,14 @@ struct batch {
     struct batch_member members[];
 };
 
-/* These requests begin with namespace and name, and answer by one row. */
-static int batch_takes(sqlock_stmt stmt)
-{
-    return stmt == SQLOCK_STMT_ACQUIRE || stmt == SQLOCK_STMT_RELEASE ||
-           stmt == SQLOCK_STMT_WITHDRAW || stmt == SQLOCK_STMT_BREAK ||
-           stmt == SQLOCK_STMT_BREAK_NOTED;
-}
-
 int batch_may_join(const sqlock_op *op)
 {
     const sqlock *m = op->m;
     sqlock_stmt stmt = op->request.stmt;
 
     assert(mutex_is_mine(&m->mu));
-    return batch_most > 1 && !op->alone && !op->needs_handshake && batch_takes(stmt) &&
+    return batch_most > 1 && !op->alone && !op->needs_handshake &&
+           request_is(stmt, SQLOCK_REQ_JOINS) &&
            ((m->driver->caps & SQLOCK_CAP_BATCH) ||
             texts_scripts(m->texts)[stmt].n_array_steps > 0);
 }
@@ -252,7 +246,7 @@ static int batch_leave(sqlock_op *op, int code, unsigned flags, const char *why)
     assert(op->batch->members[op->place].op == op);
     op->batch->members[op->place].op = NULL;
     op->batch = NULL;
-    return sqlock_error_set(&op->err, code, flags | SQLOCK_MAYBE, "%s", why);
+    return sqlock_error_set(&op->err, code, flags | request_doubt(op->request.stmt), "%s", why);
 }
 
 int batch_await(sqlock_op *op, int64_t deadline)

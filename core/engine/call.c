@@ -5,6 +5,7 @@
 #include "core/base/text.h"
 #include "core/engine/call.h"
 #include "core/engine/server.h"
+#include "core/sql/requests.h"
 
 sqlock_value value_int(int64_t i)
 {
@@ -115,8 +116,9 @@ int call_rows(sqlock *m, struct conn *c, sqlock_op *op, sqlock_stmt stmt,
     sent = sqlock_now_us(); /* before the request: a lease counts from here (P4) */
     rc = m->driver->run(c->native, stmt, values, n, deadline, rows, err);
     if (rc != 0 && err->code == 0)
-        sqlock_error_set(err, rc, SQLOCK_RECONNECT | SQLOCK_MAYBE, "the driver gave no reason");
-    if (rc != 0 && stmt != SQLOCK_STMT_RENEW) /* some renewals may be done */
+        sqlock_error_set(err, rc, SQLOCK_RECONNECT | request_doubt(stmt),
+                         "the driver gave no reason");
+    if (rc != 0 && !request_is(stmt, SQLOCK_REQ_EACH))
         rows_clear(rows);
     call_leave(m, c, op, rows, sent, sqlock_now_us());
     rc = call_moved_away(m, c, op, rc, err);

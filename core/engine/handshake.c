@@ -6,6 +6,7 @@
 #include "core/engine/handshake.h"
 #include "core/engine/hosts.h"
 #include "core/engine/server.h"
+#include "core/sql/requests.h"
 
 int handshake_schema_version(const sqlock_driver *driver)
 {
@@ -13,13 +14,6 @@ int handshake_schema_version(const sqlock_driver *driver)
 
     return d->n_migrations > 0 ? d->migrations[d->n_migrations - 1].version : 0;
 }
-
-/* The oldest schema that leases work on. Raise it when one of their statements names something
- * newer. Other requests are checked when they are made. So a newer library runs on an older schema
- * until an operator migrates it (P20). */
-#define LEASES_NEED    1
-#define REGISTERS_NEED 2 /* registers and named rows */
-#define NOTES_NEED     3 /* notes of breaks */
 
 /* The generation of this library: the rules by which it draws tokens and reads rows. A schema's
  * min_reader is the generation that it is for. A migration raises it if older libraries would be
@@ -78,7 +72,7 @@ static int handshake_check_schema(const sqlock *m, const sqlock_rows *rows, sqlo
     int needs = (int)rows_int(rows, 0, SQLOCK_COL_MIN_READER, 0);
     const char *schema = texts_schema(m->texts);
 
-    if (found < LEASES_NEED)
+    if (found < request_kind(SQLOCK_STMT_HANDSHAKE)->since)
         return sqlock_error_set(err, SQLOCK_ESCHEMA, 0,
                                 "no sqlock tables in %s%s%s: run the migrations",
                                 schema != NULL ? "schema \"" : "this database",
@@ -316,30 +310,15 @@ int handshake_server(sqlock *m, void *native, int64_t deadline, sqlock_error *er
     return rc;
 }
 
-static int handshake_version_for(sqlock_stmt stmt)
-{
-    switch (stmt) {
-    case SQLOCK_STMT_ENSURE:
-    case SQLOCK_STMT_REGISTER_GET:
-    case SQLOCK_STMT_REGISTER_SET:
-        return REGISTERS_NEED;
-    case SQLOCK_STMT_BREAK_NOTED:
-    case SQLOCK_STMT_WAS_BROKEN:
-        return NOTES_NEED;
-    default:
-        return LEASES_NEED;
-    }
-}
-
 /* A connection that was used before may be older than a migration. */
 int handshake_serves(sqlock *m, struct conn *c, sqlock_op *op, sqlock_stmt stmt, int64_t deadline,
                      sqlock_error *err)
 {
-    int needed = handshake_version_for(stmt), rc;
+    int needed = request_kind(stmt)->since, rc;
 
     if (c->schema < needed && c->used && (rc = handshake(m, c, op, 1, deadline, err)) != 0)
         return rc;
-    assert(c->busy && needed >= LEASES_NEED);
+    assert(c->busy);
     if (c->schema >= needed)
         return 0;
     return sqlock_error_set(

@@ -74,7 +74,7 @@ struct sqlock {
     struct conn conns[CONNECTIONS_MAX]; /* [0]: reserved for renewals */
     int reserved_opened;                /* [0] was opened */
     int64_t opening;                    /* time to open a connection, with its handshake */
-    int64_t round;                      /* the longest that an acquire's answer took of late */
+    int64_t round;                      /* the longest that such an answer took (REQ_PACES) */
     int opening_fails;                  /* the last one could not be opened */
     int64_t mend_at;                    /* when [0] is to be opened again, if there is time */
     struct link waiting;                /* struct pool_waiter.in_manager: for a connection */

@@ -4,6 +4,7 @@
 #include "core/base/text.h"
 #include "core/engine/arguments.h"
 #include "core/engine/pool.h"
+#include "core/sql/requests.h"
 
 /* Connect once, so that the caller learns of a failure now and not at the first acquire. */
 static int manager_try_connection(sqlock *m, sqlock_error *err)
@@ -127,23 +128,16 @@ static int driver_take_table(const sqlock_driver *in, sqlock_driver *out, sqlock
  * others. */
 static int driver_check_requests(const sqlock_driver *d, sqlock_error *err)
 {
-    static const struct {
-        const char *name, *params;
-    } ours[] = {
-#define REQUEST(id, block, params) {block, params},
-        SQLOCK_STMTS(REQUEST)
-#undef REQUEST
-    };
-
     for (size_t i = 0; i < SQLOCK_STMT_COUNT && i < d->dialect->n_scripts; i++) {
         const sqlock_script *theirs = &d->dialect->scripts[i];
+        const struct request_kind *ours = request_kind((sqlock_stmt)i);
 
-        if (strcmp(theirs->name, ours[i].name) != 0 || strcmp(theirs->params, ours[i].params) != 0)
+        if (strcmp(theirs->name, ours->name) != 0 || strcmp(theirs->params, ours->params) != 0)
             return sqlock_error_set(err, SQLOCK_EREFUSED, 0,
                                     "the driver %s and the library are from different releases: "
                                     "its request %zu is %s(%s), not %s(%s)",
-                                    d->name, i, theirs->name, theirs->params, ours[i].name,
-                                    ours[i].params);
+                                    d->name, i, theirs->name, theirs->params, ours->name,
+                                    ours->params);
     }
     return 0;
 }

@@ -51,7 +51,7 @@ static int link_fail(struct fake_conn *c, unsigned flags, const char *text, sqlo
 static int call_give_up(struct fake_conn *c, int code, const char *text, sqlock_error *err)
 {
     c->link = FAKE_LINK_DEAD;
-    return sqlock_error_set(err, code, SQLOCK_MAYBE | SQLOCK_RECONNECT, "%s", text);
+    return sqlock_error_set(err, code, c->doubt | SQLOCK_RECONNECT, "%s", text);
 }
 
 /* Wait once, outside of the database, until then or until woken. The wake-up is cleared before the
@@ -59,7 +59,7 @@ static int call_give_up(struct fake_conn *c, int code, const char *text, sqlock_
 static int call_wait_once(struct fake_conn *c, int64_t until, int64_t deadline, sqlock_error *err)
 {
     if (c->link != FAKE_LINK_UP)
-        return link_fail(c, SQLOCK_MAYBE, "the link broke while the request ran", err);
+        return link_fail(c, c->doubt, "the link broke while the request ran", err);
     if (atomic_load(&c->cancelled))
         return call_give_up(c, SQLOCK_ECANCELLED, "cancelled while the request ran", err);
     if (sqlock_now_us() >= deadline)
@@ -75,13 +75,14 @@ static int call_wait_once(struct fake_conn *c, int64_t until, int64_t deadline, 
 
 /* Enter the database for a call. call_end() leaves it, whatever this returns. There is one
  * transaction at a time: others wait for its end, as for a lock on the server. */
-static int call_begin(struct fake_conn *c, int64_t deadline, sqlock_error *err)
+static int call_begin(struct fake_conn *c, unsigned doubt, int64_t deadline, sqlock_error *err)
 {
     int rc = 0;
 
+    c->doubt = doubt;
     fake_enter(c->db);
     if (c->link == FAKE_LINK_CUT)
-        return link_fail(c, SQLOCK_MAYBE, "the link to the fake server was cut", err);
+        return link_fail(c, c->doubt, "the link to the fake server was cut", err);
     if (c->link == FAKE_LINK_DEAD)
         return link_fail(c, 0, "the link to the fake server is gone", err);
     if (sqlock_now_us() >= deadline)
@@ -89,7 +90,7 @@ static int call_begin(struct fake_conn *c, int64_t deadline, sqlock_error *err)
     while (rc == 0 && c->db->owner != NULL && c->db->owner != c)
         rc = call_wait_once(c, INT64_MAX, deadline, err);
     if (rc == 0 && c->link != FAKE_LINK_UP)
-        rc = link_fail(c, SQLOCK_MAYBE, "the link broke while the request waited", err);
+        rc = link_fail(c, c->doubt, "the link broke while the request waited", err);
     c->db->sql_now = fake_clock(c->db);
     return rc;
 }
@@ -111,7 +112,7 @@ static int call_wait_until(struct fake_conn *c, int64_t until, int64_t deadline,
         rc = call_wait_once(c, until, deadline, err);
     /* Cut at this very moment: no answer gets through any more. */
     if (rc == 0 && c->link != FAKE_LINK_UP)
-        rc = link_fail(c, SQLOCK_MAYBE, "the link broke while the request ran", err);
+        rc = link_fail(c, c->doubt, "the link broke while the request ran", err);
     return rc;
 }
 
@@ -157,7 +158,7 @@ static int call_run_late(struct fake_call *call, int64_t delay_us)
     late.rows = NULL;
     /* With the link goes the transaction, and all that it would have done. */
     int rc = c->db->owner == c ? 0 : fake_pending_add(&late, delay_us, NULL);
-    return rc != 0 ? rc : link_fail(c, SQLOCK_MAYBE, "the link broke (LATE)", call->err);
+    return rc != 0 ? rc : link_fail(c, c->doubt, "the link broke (LATE)", call->err);
 }
 
 static int call_run_faulty(struct fake_call *call, int64_t deadline)
@@ -167,11 +168,11 @@ static int call_run_faulty(struct fake_call *call, int64_t deadline)
 
     switch (fake_fault_draw(call, &delay_us)) {
     case SQLOCK_FAULT_LOSE_REQUEST:
-        return link_fail(c, SQLOCK_MAYBE, "the link broke (LOSE_REQUEST)", call->err);
+        return link_fail(c, c->doubt, "the link broke (LOSE_REQUEST)", call->err);
     case SQLOCK_FAULT_LOSE_REPLY:
         call->rows = NULL;
         (void)fake_db_run(call);
-        return link_fail(c, SQLOCK_MAYBE, "the link broke (LOSE_REPLY)", call->err);
+        return link_fail(c, c->doubt, "the link broke (LOSE_REPLY)", call->err);
     case SQLOCK_FAULT_LATE:
         return call_run_late(call, delay_us);
     case SQLOCK_FAULT_SLOW:
@@ -192,9 +193,10 @@ static int conn_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, si
                     int64_t deadline, sqlock_rows *rows, sqlock_error *err)
 {
     struct fake_conn *c = conn;
+    unsigned flags = sqlock_fake_dialect.scripts[stmt].flags;
     size_t n_rows = sqlock_rows_count(rows);
 
-    int rc = call_begin(c, deadline, err);
+    int rc = call_begin(c, SQLOCK_LEAVES_DOUBT(flags) ? SQLOCK_MAYBE : 0, deadline, err);
     if (rc == 0 && c->db->bad_fault)
         rc = sqlock_error_set(err, SQLOCK_EINVAL, 0, "sqlock_fake_fault() could not note a fault");
     if (rc == 0 && !fake_values_fit(stmt, values, n))
@@ -216,7 +218,7 @@ static int conn_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, si
 static int conn_exec(void *conn, const char *sql, int64_t deadline, sqlock_error *err)
 {
     struct fake_conn *c = conn;
-    int rc = call_begin(c, deadline, err);
+    int rc = call_begin(c, SQLOCK_MAYBE, deadline, err);
 
     if (rc == 0)
         rc = fake_exec(c->db, sql, err);
@@ -228,7 +230,7 @@ static int conn_exec(void *conn, const char *sql, int64_t deadline, sqlock_error
 static int conn_begin(void *conn, int64_t deadline, sqlock_error *err)
 {
     struct fake_conn *c = conn;
-    int rc = call_begin(c, deadline, err);
+    int rc = call_begin(c, SQLOCK_MAYBE, deadline, err);
 
     if (rc == 0 && c->db->owner == c)
         rc = sqlock_error_db(err, "25001", 0, 0, "a transaction is open already");
@@ -240,7 +242,7 @@ static int conn_begin(void *conn, int64_t deadline, sqlock_error *err)
 static int conn_commit(void *conn, int64_t deadline, sqlock_error *err)
 {
     struct fake_conn *c = conn;
-    int rc = call_begin(c, deadline, err);
+    int rc = call_begin(c, SQLOCK_MAYBE, deadline, err);
 
     if (rc == 0 && c->db->owner != c)
         rc = sqlock_error_db(err, "25P01", 0, 0, "no transaction is open");
@@ -254,7 +256,7 @@ static int conn_commit(void *conn, int64_t deadline, sqlock_error *err)
 static int conn_rollback(void *conn, int64_t deadline, sqlock_error *err)
 {
     struct fake_conn *c = conn;
-    int rc = call_begin(c, deadline, err);
+    int rc = call_begin(c, 0, deadline, err);
 
     if (rc == 0)
         tx_undo(c);

@@ -67,8 +67,9 @@ int fake_values_fit(sqlock_stmt stmt, const sqlock_value *values, size_t n);
 const sqlock_value *fake_values_of(const struct fake_call *call, size_t request);
 /* Run the requests and put their rows, in a transaction of their own unless one is open. */
 int fake_db_run(struct fake_call *call);
-/* Delete a row, as pruning does: the floor of tokens stays above it. Or a register. */
-void fake_vanish(sqlock_fake *db, int is_register, const sqlock_value *key);
+/* Delete the register and the row of this key. As with pruning, the floor of tokens stays above the
+ * row. */
+void fake_vanish(sqlock_fake *db, const sqlock_value *key);
 /* Fill err for SQLite's result of the last call, and return its code. */
 int fake_sql_error(sqlock_fake *db, int result, sqlock_error *err);
 
@@ -111,6 +112,7 @@ struct fake_conn {
     struct fake_conn *next;
     enum fake_link link;
     int wake_fd;
+    unsigned doubt;       /* SQLOCK_MAYBE, if a lost answer to the present call leaves one */
     atomic_int cancelled; /* set by any thread, then wake_fd */
 };
 

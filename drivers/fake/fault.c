@@ -45,25 +45,19 @@ void fake_faults_free(sqlock_fake *db)
     }
 }
 
-static int stmt_names_register(sqlock_stmt stmt)
+/* Its first two values are the key of a row. */
+static int script_names_row(const sqlock_script *script)
 {
-    return stmt == SQLOCK_STMT_REGISTER_GET || stmt == SQLOCK_STMT_REGISTER_SET;
-}
-
-static int stmt_names_row(sqlock_stmt stmt)
-{
-    return stmt_names_register(stmt) || stmt == SQLOCK_STMT_ACQUIRE ||
-           stmt == SQLOCK_STMT_GUARDED || stmt == SQLOCK_STMT_RENEW ||
-           stmt == SQLOCK_STMT_RELEASE || stmt == SQLOCK_STMT_WITHDRAW ||
-           stmt == SQLOCK_STMT_BREAK || stmt == SQLOCK_STMT_LEASE ||
-           stmt == SQLOCK_STMT_BREAK_NOTED || stmt == SQLOCK_STMT_WAS_BROKEN;
+    return strncmp(script->params, "b:ns b:name", 11) == 0;
 }
 
 static int fault_fits(const struct fake_fault *f, sqlock_stmt stmt)
 {
-    if (f->fault == SQLOCK_FAULT_VANISH && !stmt_names_row(stmt))
+    const sqlock_script *script = &sqlock_fake_dialect.scripts[stmt];
+
+    if (f->fault == SQLOCK_FAULT_VANISH && !script_names_row(script))
         return 0;
-    return f->stmt == -1 ? stmt != SQLOCK_STMT_HANDSHAKE : f->stmt == (int)stmt;
+    return f->stmt == -1 ? !(script->flags & SQLOCK_REQ_ONCE) : f->stmt == (int)stmt;
 }
 
 /* The first fault that fits takes the request, even if only to let it pass: the script reads in
@@ -96,7 +90,7 @@ sqlock_fault fake_fault_draw(const struct fake_call *call, int64_t *out_delay_us
         const sqlock_value *v = fake_values_of(call, i);
         sqlock_fault fault = fault_draw_one(call->db, call->stmt, out_delay_us);
         if (fault == SQLOCK_FAULT_VANISH)
-            fake_vanish(call->db, stmt_names_register(call->stmt), v);
+            fake_vanish(call->db, v);
         else if (fault != SQLOCK_FAULT_NONE)
             return fault;
     }

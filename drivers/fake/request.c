@@ -157,12 +157,9 @@ static void stmt_run_on_key(sqlock_fake *db, const char *sql, const sqlock_value
     sqlite3_finalize(stmt);
 }
 
-void fake_vanish(sqlock_fake *db, int is_register, const sqlock_value *key)
+void fake_vanish(sqlock_fake *db, const sqlock_value *key)
 {
-    if (is_register) {
-        stmt_run_on_key(db, "DELETE FROM sqlock_register WHERE ns = ?1 AND name = ?2", key);
-        return;
-    }
+    stmt_run_on_key(db, "DELETE FROM sqlock_register WHERE ns = ?1 AND name = ?2", key);
     stmt_run_on_key(db,
                     "UPDATE sqlock_meta SET fence_floor = max(fence_floor, l.token)"
                     " FROM sqlock_lock l WHERE l.ns = ?1 AND l.name = ?2",

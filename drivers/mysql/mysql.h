@@ -33,6 +33,7 @@ struct my_conn {
 struct my_call {
     int64_t deadline;
     int applies;    /* 1: if the answer is lost, something may have been changed */
+    int changes;    /* 1: it is not done without an answer */
     int applied;    /* 1: a statement before this one has changed something */
     const char *at; /* the statement of the packet whose answer is awaited */
     sqlock_error *err;

@@ -7,17 +7,6 @@
 
 #define CHUNK 500 /* requests in a packet: below 1 MB also with the longest names */
 
-/* These requests change nothing, so a lost answer leaves no doubt. */
-static int stmt_only_reads(sqlock_stmt stmt)
-{
-    return stmt == SQLOCK_STMT_HANDSHAKE || stmt == SQLOCK_STMT_GUARDED ||
-           stmt == SQLOCK_STMT_LIST || stmt == SQLOCK_STMT_SWEEP ||
-           stmt == SQLOCK_STMT_MIGRATE_LOCK || stmt == SQLOCK_STMT_MIGRATE_VERSION ||
-           stmt == SQLOCK_STMT_MIGRATE_LEDGER || stmt == SQLOCK_STMT_MIGRATE_DIFFER ||
-           stmt == SQLOCK_STMT_MIGRATE_HELD || stmt == SQLOCK_STMT_REGISTER_GET ||
-           stmt == SQLOCK_STMT_BLOCKERS;
-}
-
 /* A whole number that fits. Application columns may have others, which stay what they are. In a
  * wide character set a 1 begins with a NUL, and would be read as 0. */
 static int cell_put_number(const char *data, size_t len, sqlock_rows *rows)
@@ -86,7 +75,7 @@ static int packet_send(struct my_conn *c, struct my_call *call, const char *text
 
     while (rc == SQLOCK_EDB && strcmp(call->err->sqlstate, "55P03") == 0) {
         if ((rest = my_next_statement(call->at)) == NULL)
-            return call->applies ? rc : 0;
+            return call->changes ? rc : 0;
         rc = my_query(c, call, rest, strlen(rest), out_res);
     }
     return rc;
@@ -128,13 +117,18 @@ static int script_run(struct my_conn *c, struct my_call *call, const struct my_b
                       const sqlock_step *steps, size_t n_steps, sqlock_rows *rows, size_t request)
 {
     size_t before = sqlock_rows_count(rows);
-    int applies = call->applies, rc = 0;
+    const struct my_call whole = *call;
+    int rc = 0;
 
     for (size_t i = 0; rc == 0 && i < n_steps && sqlock_rows_count(rows) == before; i++) {
-        call->applies = applies && !(steps[i].flags & SQLOCK_STEP_ASIDE);
+        int aside = (steps[i].flags & SQLOCK_STEP_ASIDE) != 0;
+
+        call->applies = whole.applies && !aside;
+        call->changes = whole.changes && !aside;
         rc = step_run(c, call, b, &steps[i], rows, request);
     }
-    call->applies = applies;
+    call->applies = whole.applies;
+    call->changes = whole.changes;
     return rc;
 }
 
@@ -146,7 +140,10 @@ int my_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n, i
 {
     struct my_conn *c = conn;
     const sqlock_script *s = &c->scripts[stmt];
-    struct my_call call = {.deadline = deadline, .applies = !stmt_only_reads(stmt), .err = err};
+    struct my_call call = {.deadline = deadline,
+                           .applies = SQLOCK_LEAVES_DOUBT(s->flags),
+                           .changes = !(s->flags & SQLOCK_REQ_READS),
+                           .err = err};
     size_t answered = sqlock_rows_count(rows), most = c->skips_locked ? CHUNK : 1, done = 0;
     int rc = 0;
 

@@ -8,27 +8,10 @@
 struct step {
     sqlock_stmt stmt;
     int array; /* 1: one of array_steps */
+    int once;  /* 1: not worth to be prepared */
     size_t n;  /* its number, from 0 */
     const char *sql;
 };
-
-/* These requests change nothing, so a lost answer leaves no doubt. */
-static int stmt_only_reads(sqlock_stmt stmt)
-{
-    return stmt == SQLOCK_STMT_HANDSHAKE || stmt == SQLOCK_STMT_GUARDED ||
-           stmt == SQLOCK_STMT_LIST || stmt == SQLOCK_STMT_SWEEP ||
-           stmt == SQLOCK_STMT_MIGRATE_LOCK || stmt == SQLOCK_STMT_MIGRATE_VERSION ||
-           stmt == SQLOCK_STMT_MIGRATE_LEDGER || stmt == SQLOCK_STMT_MIGRATE_DIFFER ||
-           stmt == SQLOCK_STMT_MIGRATE_HELD || stmt == SQLOCK_STMT_REGISTER_GET ||
-           stmt == SQLOCK_STMT_BLOCKERS;
-}
-
-/* Sent about once for each connection: to prepare them would only cost a round trip. */
-static int stmt_runs_once(sqlock_stmt stmt)
-{
-    return stmt == SQLOCK_STMT_HANDSHAKE || stmt == SQLOCK_STMT_REINCARNATE ||
-           (stmt >= SQLOCK_STMT_MIGRATE_LOCK && stmt <= SQLOCK_STMT_MIGRATE_AROUND);
-}
 
 /* The caller's, to be freed; NULL: out of memory. */
 static char *stmt_new_name(struct pg_conn *c, const struct step *step)
@@ -115,7 +98,7 @@ static int step_run_unnamed(struct pg_conn *c, const struct pg_call *call, const
 static int step_run(struct pg_conn *c, const struct pg_call *call, const struct step *step,
                     const struct pg_params *p, PGresult **out_res)
 {
-    if (c->unprepared || stmt_runs_once(step->stmt) || step->n >= PG_STEPS_MAX)
+    if (c->unprepared || step->once || step->n >= PG_STEPS_MAX)
         return step_run_unnamed(c, call, step, p, out_res);
     return step_run_prepared(c, call, step, p, out_res);
 }
@@ -131,7 +114,7 @@ static int script_run(struct pg_conn *c, const struct pg_call *call, const sqloc
     const sqlock_step *steps = array ? script->array_steps : script->steps;
 
     for (size_t i = 0; i < n_steps; i++) {
-        struct step step = {stmt, array, i, steps[i].sql};
+        struct step step = {stmt, array, (script->flags & SQLOCK_REQ_ONCE) != 0, i, steps[i].sql};
         int aside = (steps[i].flags & SQLOCK_STEP_ASIDE) != 0;
         struct pg_call own = {call->deadline, call->applies && !aside, call->err};
         PGresult *res = NULL;
@@ -188,7 +171,7 @@ int pg_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n, i
 {
     struct pg_conn *c = conn;
     const sqlock_script *script = &c->scripts[stmt];
-    struct pg_call call = {deadline, !c->in_tx && !stmt_only_reads(stmt), err};
+    struct pg_call call = {deadline, !c->in_tx && SQLOCK_LEAVES_DOUBT(script->flags), err};
     size_t n_before = sqlock_rows_count(rows);
     int rc = 0;
 

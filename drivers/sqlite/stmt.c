@@ -31,8 +31,9 @@ static int tx_begin(lite_conn *conn, sqlock_error *err)
 /* COMMIT until the outcome is certain. BUSY keeps the transaction, because a reader is still in
  * (without WAL): try again. An error that left a transaction open has certainly committed nothing:
  * the caller rolls back. If SQLite itself ended the transaction, it may have failed after the
- * commit took effect, for instance in the last sync of the journal. Then the outcome is unknown. */
-static int tx_commit(lite_conn *conn, sqlock_error *err)
+ * commit took effect, for instance in the last sync of the journal. Then the outcome is unknown,
+ * which is what `doubt` says. */
+static int tx_commit(lite_conn *conn, unsigned doubt, sqlock_error *err)
 {
     unsigned flags = 0;
     int rc = SQLITE_BUSY;
@@ -49,7 +50,7 @@ static int tx_commit(lite_conn *conn, sqlock_error *err)
     }
     if (rc != SQLITE_DONE) {
         if (sqlite3_get_autocommit(conn->db))
-            flags = SQLOCK_MAYBE | SQLOCK_RECONNECT;
+            flags = doubt | SQLOCK_RECONNECT;
         rc = lite_error(conn, rc, flags, "commit", err);
     } else {
         rc = 0;
@@ -281,7 +282,7 @@ static int call_run_requests(call *c, const sqlock_value *values, size_t n)
     }
     /* Also if nothing was granted: what the transaction has read counts only after its commit. */
     if (rc == 0 && c->own_tx)
-        rc = tx_commit(c->conn, c->err);
+        rc = tx_commit(c->conn, SQLOCK_LEAVES_DOUBT(c->script->flags) ? SQLOCK_MAYBE : 0, c->err);
     return rc;
 }
 
@@ -387,7 +388,7 @@ int lite_commit(void *arg, int64_t deadline, sqlock_error *err)
     lite_call_start(conn, deadline);
     if (!conn->in_tx)
         return sqlock_error_set(err, SQLOCK_ESTATE, 0, "there is no transaction to commit");
-    rc = tx_commit(conn, err);
+    rc = tx_commit(conn, SQLOCK_MAYBE, err);
     conn->in_tx = 0;
     if (rc != 0)
         tx_abandon(conn, err);

@@ -42,6 +42,7 @@ typedef struct sqlock_script {
     uint8_t n_params;
     uint8_t n_steps;
     uint8_t n_array_steps;          /* 0: the requests of a batch run one after the other */
+    uint8_t flags;                  /* SQLOCK_REQ_..., what the request is (sqlock/request.h) */
     const sqlock_step *steps;       /* for one request */
     const sqlock_step *array_steps; /* for many: each parameter is an array, with an element for
                                        each request */

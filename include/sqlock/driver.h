@@ -99,7 +99,8 @@ typedef struct sqlock_adopter sqlock_adopter; /* sqlock/adopt.h */
  * error of the database or the client library it calls sqlock_error_db(). err->flags must then hold
  * - SQLOCK_RECONNECT if the connection must not be used again; core will close it
  * - SQLOCK_MAYBE if the request was sent and may have been applied: a reply was lost, a deadline or
- *   cancel came after sending. Never if it certainly was not applied
+ *   cancel came after sending. Never if it certainly was not applied, nor if its script's flags say
+ *   that it leaves no doubt (SQLOCK_LEAVES_DOUBT)
  *
  * A write is confirmed only when its commit is. After a failure without SQLOCK_RECONNECT the
  * connection is outside any transaction and ready for the next call. */
@@ -119,7 +120,9 @@ struct sqlock_driver {
      * go to rows, with the request's number. A request that answers nothing has no row. The call
      * returns at deadline at the latest. Either it has answered all requests of the batch, or it
      * fails. If it fails, rows holds at most the answers of requests that were each committed
-     * alone: from the first one on, without a gap. Core uses these of renewals. */
+     * alone: from the first one on, without a gap. Core uses those of SQLOCK_REQ_EACH.
+     *
+     * A driver knows requests by their scripts alone: what one is, its flags say. */
     int (*run)(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n, int64_t deadline,
                sqlock_rows *rows, sqlock_error *err);
     /* Run one statement of a migration. It has no parameters and no rows. */

@@ -38,13 +38,13 @@ typedef enum sqlock_fault {
     SQLOCK_FAULT_LATE,         /* the link breaks now, the server runs the request delay_ms later */
     SQLOCK_FAULT_SLOW,         /* the request is applied at once, the answer comes delay_ms later */
     SQLOCK_FAULT_STALL,        /* the request runs and answers delay_ms later */
-    SQLOCK_FAULT_VANISH,       /* the row that the request names is deleted first */
+    SQLOCK_FAULT_VANISH,       /* the lock and the register that the request names go first */
     SQLOCK_FAULT_ERROR         /* the server answers with SQLSTATE 40001, nothing is applied */
 } sqlock_fault;
 
 /* Let a fault happen to the next `times` requests of a kind, after `skip` of them have passed. stmt
- * is an sqlock_stmt (sqlock/request.h), or -1: any request but handshake. Faults keep their order:
- * each request takes the first one that fits. */
+ * is an sqlock_stmt (sqlock/request.h), or -1: any request that is not SQLOCK_REQ_ONCE. Faults keep
+ * their order: each request takes the first one that fits. */
 SQLOCK_API void sqlock_fake_fault(sqlock_fake *db, int stmt, sqlock_fault fault, int skip,
                                   int times, int32_t delay_ms);
 /* Step the server's clock, forward or back. */

@@ -10,57 +10,90 @@
 extern "C" {
 #endif
 
-/* Every request: its enum, its block in statements.sql, its parameters in order. b: bytes or NULL.
- * t: the same for a column of text, in UTF-8. i: an integer. Times are microseconds, whatever a
- * dialect stores. The build reads this list. It fails if a dialect lacks a block, or uses a
- * parameter that is not here. */
+/* What a request is: bits of sqlock_script.flags. A driver acts by the first three, core by all.
+ * - READS: it changes nothing, and no lock that it takes stays.
+ * - HARMLESS: it may change something, but no one has to know whether it did. Sent again, it does
+ *   no harm. A lost reply to it leaves no doubt, as with READS.
+ * - ONCE: it is sent about once for each connection. To prepare it would only cost a round trip.
+ * - FORGOTTEN: a server that takes over may know nothing of it. The answer of the one before does
+ *   not count then, and it is sent again.
+ * - JOINS: it begins with namespace and name, and one row answers it. It may travel with those of
+ *   other callers.
+ * - EACH: if a call with many of them fails, the answers that came before count.
+ * - PACES: the time of its answers says how late the next try still makes sense. */
+#define SQLOCK_REQ_READS     0x01u
+#define SQLOCK_REQ_HARMLESS  0x02u
+#define SQLOCK_REQ_ONCE      0x04u
+#define SQLOCK_REQ_FORGOTTEN 0x08u
+#define SQLOCK_REQ_JOINS     0x10u
+#define SQLOCK_REQ_EACH      0x20u
+#define SQLOCK_REQ_PACES     0x40u
+
+/* 1: a lost reply to a request with these flags leaves a doubt (SQLOCK_MAYBE). */
+#define SQLOCK_LEAVES_DOUBT(flags) (((flags) & (SQLOCK_REQ_READS | SQLOCK_REQ_HARMLESS)) == 0)
+
+/* Every request: its enum, its block in statements.sql, its parameters in order, the oldest schema
+ * that it works on (0: it needs no table of ours), and its flags.
+ *
+ * Parameters are b: bytes or NULL. t: the same for a column of text, in UTF-8. i: an integer. Times
+ * are microseconds, whatever a dialect stores.
+ *
+ * The build reads this list. It fails if a dialect lacks a block, or uses a parameter that is not
+ * here. The schema that HANDSHAKE works on is what a manager needs. Raise it when a request for
+ * leases names something newer. Later requests are refused when they are made. So a newer library
+ * works on an older schema until an operator migrates it (P20). */
 #define SQLOCK_STMTS(X)                                                                            \
-    X(HANDSHAKE, "handshake", "i:accept_weak")                                                     \
-    X(REINCARNATE, "reincarnate", "b:server i:lift i:floor")                                       \
-    X(LONGEST, "longest", "i:ttl")                                                                 \
-    X(ACQUIRE, "acquire", "b:ns b:name b:owner i:ttl i:not_after i:grace b:label")                 \
-    X(GUARDED, "guarded", "b:ns b:name b:owner")                                                   \
-    X(RENEW, "renew", "b:ns b:name b:owner i:token i:ttl i:not_after")                             \
-    X(RELEASE, "release", "b:ns b:name b:owner i:token")                                           \
-    X(WITHDRAW, "withdraw", "b:ns b:name b:owner i:not_after")                                     \
-    X(BREAK, "break", "b:ns b:name i:token")                                                       \
-    X(LIST, "list", "b:ns b:after b:prefix i:free i:limit")                                        \
-    X(SWEEP, "sweep", "b:ns b:after b:own i:grace i:idle i:limit")                                 \
-    X(REAP, "reap", "b:ns b:name b:to_ns b:to b:own i:cut i:limit")                                \
-    X(PRUNE, "prune", "b:ns b:name i:cut i:floor")                                                 \
-    X(MIGRATE_LOCK, "migrate_lock", "")                                                            \
-    X(MIGRATE_VERSION, "migrate_version", "i:changes")                                             \
-    X(MIGRATE_RECORD, "migrate_record", "i:version t:name t:checksum i:done")                      \
-    X(MIGRATE_LEDGER, "migrate_ledger", "i:changes")                                               \
-    X(MIGRATE_DIFFER, "migrate_differ", "")                                                        \
-    X(MIGRATE_CLOSE, "migrate_close", "")                                                          \
-    X(MIGRATE_HELD, "migrate_held", "b:ns")                                                        \
-    X(MIGRATE_LEASE, "migrate_lease", "b:ns b:name b:owner i:ttl b:label")                         \
-    X(MIGRATE_AROUND, "migrate_around", "")                                                        \
-    X(GUARD, "guard", "b:ns b:name b:owner i:token i:ttl")                                         \
-    X(PROBE, "probe", "b:ns b:name i:token")                                                       \
-    X(ENSURE, "ensure", "b:ns b:name")                                                             \
-    X(REGISTER_GET, "register_get", "b:ns b:name")                                                 \
-    X(REGISTER_SET, "register_set", "b:ns b:name b:value i:expected b:writer i:not_after i:above") \
-    X(TABLE_KEY, "table_key", "t:schema t:table")                                                  \
-    X(TABLE_AT, "table_at", "")                                                                    \
-    X(ROW_LOCK, "row_lock", "")                                                                    \
-    X(TABLE_VERSION, "table_version", "t:schema t:table t:column")                                 \
-    X(VERSION_INTEGER, "version_integer", "")                                                      \
-    X(VERSION_TIMESTAMP, "version_timestamp", "")                                                  \
-    X(CAS_UPDATE, "cas_update", "")                                                                \
-    X(CAS_DELETE, "cas_delete", "")                                                                \
-    X(CAS_INSERT, "cas_insert", "")                                                                \
-    X(CAS_MET, "cas_met", "")                                                                      \
-    X(FENCE, "fence", "")                                                                          \
-    X(SESSION, "session", "")                                                                      \
-    X(BLOCKERS, "blockers", "i:session t:schema t:table")                                          \
-    X(LEASE, "lease", "b:ns b:name b:owner i:token")                                               \
-    X(BREAK_NOTED, "break_noted", "b:ns b:name i:token")                                           \
-    X(WAS_BROKEN, "was_broken", "b:ns b:name i:token")
+    X(HANDSHAKE, "handshake", "i:accept_weak", 1, SQLOCK_REQ_READS | SQLOCK_REQ_ONCE)              \
+    X(REINCARNATE, "reincarnate", "b:server i:lift i:floor", 1,                                    \
+      SQLOCK_REQ_HARMLESS | SQLOCK_REQ_ONCE)                                                       \
+    X(LONGEST, "longest", "i:ttl", 1, SQLOCK_REQ_HARMLESS | SQLOCK_REQ_FORGOTTEN)                  \
+    X(ACQUIRE, "acquire", "b:ns b:name b:owner i:ttl i:not_after i:grace b:label", 1,              \
+      SQLOCK_REQ_FORGOTTEN | SQLOCK_REQ_JOINS | SQLOCK_REQ_PACES)                                  \
+    X(GUARDED, "guarded", "b:ns b:name b:owner", 1, SQLOCK_REQ_READS)                              \
+    X(RENEW, "renew", "b:ns b:name b:owner i:token i:ttl i:not_after", 1,                          \
+      SQLOCK_REQ_FORGOTTEN | SQLOCK_REQ_EACH)                                                      \
+    X(RELEASE, "release", "b:ns b:name b:owner i:token", 1, SQLOCK_REQ_JOINS)                      \
+    X(WITHDRAW, "withdraw", "b:ns b:name b:owner i:not_after", 1, SQLOCK_REQ_JOINS)                \
+    X(BREAK, "break", "b:ns b:name i:token", 1, SQLOCK_REQ_FORGOTTEN | SQLOCK_REQ_JOINS)           \
+    X(LIST, "list", "b:ns b:after b:prefix i:free i:limit", 1, SQLOCK_REQ_READS)                   \
+    X(SWEEP, "sweep", "b:ns b:after b:own i:grace i:idle i:limit", 1, SQLOCK_REQ_READS)            \
+    X(REAP, "reap", "b:ns b:name b:to_ns b:to b:own i:cut i:limit", 1, SQLOCK_REQ_HARMLESS)        \
+    X(PRUNE, "prune", "b:ns b:name i:cut i:floor", 1, SQLOCK_REQ_HARMLESS)                         \
+    X(MIGRATE_LOCK, "migrate_lock", "", 0, SQLOCK_REQ_READS | SQLOCK_REQ_ONCE)                     \
+    X(MIGRATE_VERSION, "migrate_version", "i:changes", 0, SQLOCK_REQ_READS | SQLOCK_REQ_ONCE)      \
+    X(MIGRATE_RECORD, "migrate_record", "i:version t:name t:checksum i:done", 0, SQLOCK_REQ_ONCE)  \
+    X(MIGRATE_LEDGER, "migrate_ledger", "i:changes", 0, SQLOCK_REQ_READS | SQLOCK_REQ_ONCE)        \
+    X(MIGRATE_DIFFER, "migrate_differ", "", 0, SQLOCK_REQ_READS | SQLOCK_REQ_ONCE)                 \
+    X(MIGRATE_CLOSE, "migrate_close", "", 0, SQLOCK_REQ_ONCE)                                      \
+    X(MIGRATE_HELD, "migrate_held", "b:ns", 0, SQLOCK_REQ_READS | SQLOCK_REQ_ONCE)                 \
+    X(MIGRATE_LEASE, "migrate_lease", "b:ns b:name b:owner i:ttl b:label", 0, SQLOCK_REQ_ONCE)     \
+    X(MIGRATE_AROUND, "migrate_around", "", 0, SQLOCK_REQ_READS | SQLOCK_REQ_ONCE)                 \
+    X(GUARD, "guard", "b:ns b:name b:owner i:token i:ttl", 1, 0)                                   \
+    X(PROBE, "probe", "b:ns b:name i:token", 1, SQLOCK_REQ_READS)                                  \
+    X(ENSURE, "ensure", "b:ns b:name", 2, 0)                                                       \
+    X(REGISTER_GET, "register_get", "b:ns b:name", 2, SQLOCK_REQ_READS)                            \
+    X(REGISTER_SET, "register_set", "b:ns b:name b:value i:expected b:writer i:not_after i:above", \
+      2, 0)                                                                                        \
+    X(TABLE_KEY, "table_key", "t:schema t:table", 0, SQLOCK_REQ_HARMLESS)                          \
+    X(TABLE_AT, "table_at", "", 0, SQLOCK_REQ_READS)                                               \
+    X(ROW_LOCK, "row_lock", "", 0, 0)                                                              \
+    X(TABLE_VERSION, "table_version", "t:schema t:table t:column", 0, SQLOCK_REQ_READS)            \
+    X(VERSION_INTEGER, "version_integer", "", 0, SQLOCK_REQ_READS)                                 \
+    X(VERSION_TIMESTAMP, "version_timestamp", "", 0, SQLOCK_REQ_READS)                             \
+    X(CAS_UPDATE, "cas_update", "", 0, 0)                                                          \
+    X(CAS_DELETE, "cas_delete", "", 0, 0)                                                          \
+    X(CAS_INSERT, "cas_insert", "", 0, 0)                                                          \
+    X(CAS_MET, "cas_met", "", 0, 0)                                                                \
+    X(FENCE, "fence", "", 0, 0)                                                                    \
+    X(SESSION, "session", "", 0, SQLOCK_REQ_READS)                                                 \
+    X(BLOCKERS, "blockers", "i:session t:schema t:table", 0, SQLOCK_REQ_READS)                     \
+    X(LEASE, "lease", "b:ns b:name b:owner i:token", 1, SQLOCK_REQ_READS)                          \
+    X(BREAK_NOTED, "break_noted", "b:ns b:name i:token", 3,                                        \
+      SQLOCK_REQ_FORGOTTEN | SQLOCK_REQ_JOINS)                                                     \
+    X(WAS_BROKEN, "was_broken", "b:ns b:name i:token", 3, SQLOCK_REQ_READS)
 
 typedef enum sqlock_stmt {
-#define SQLOCK_STMT_ENUM(id, block, params) SQLOCK_STMT_##id,
+#define SQLOCK_STMT_ENUM(id, block, params, since, flags) SQLOCK_STMT_##id,
     SQLOCK_STMTS(SQLOCK_STMT_ENUM)
 #undef SQLOCK_STMT_ENUM
         SQLOCK_STMT_COUNT

@@ -147,7 +147,8 @@ static int faulty_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, 
 {
     struct faulty *c = conn;
     size_t had = sqlock_rows_count(rows);
-    THROUGH(real->run(c->real, stmt, values, n, deadline, rows, err), SQLOCK_MAYBE);
+    unsigned doubt = SQLOCK_LEAVES_DOUBT(real->dialect->scripts[stmt].flags) ? SQLOCK_MAYBE : 0;
+    THROUGH(real->run(c->real, stmt, values, n, deadline, rows, err), doubt);
 
     if (rc != 0)
         sqlock_rows_cut(rows, had);

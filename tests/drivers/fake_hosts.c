@@ -125,6 +125,7 @@ static int net_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, siz
                    int64_t deadline, sqlock_rows *rows, sqlock_error *err)
 {
     struct link *l = conn;
+    unsigned flags = sqlock_driver_fake()->dialect->scripts[stmt].flags;
     enum mood mood = (enum mood)atomic_load(&hosts[l->host].mood);
     int rc;
 
@@ -135,7 +136,8 @@ static int net_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, siz
     if (mood == SILENT || (mood == HALF_SILENT && writes(stmt))) {
         rc = hang(l->wake, deadline);
         sqlock_wake_clear(l->wake);
-        return no_answer(rc, SQLOCK_RECONNECT | SQLOCK_MAYBE, err);
+        return no_answer(rc, SQLOCK_RECONNECT | (SQLOCK_LEAVES_DOUBT(flags) ? SQLOCK_MAYBE : 0),
+                         err);
     }
     rc = sqlock_driver_fake()->run(l->conn, stmt, values, n, deadline, rows, err);
     sqlock_wake_clear(l->wake);

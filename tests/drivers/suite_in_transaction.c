@@ -248,8 +248,8 @@ void begin_at(const char *url)
 static void prepare_step(const char *sql, uint8_t flags)
 {
     g.step = (sqlock_step){.sql = sql, .flags = flags};
-    g.scripts[SQLOCK_STMT_GUARDED] =
-        (sqlock_script){.name = "test", .params = "", .n_steps = 1, .steps = &g.step};
+    g.scripts[SQLOCK_STMT_GUARDED] = (sqlock_script){
+        .name = "test", .params = "", .n_steps = 1, .flags = SQLOCK_REQ_READS, .steps = &g.step};
     rows_clear(g.rows);
 }
 

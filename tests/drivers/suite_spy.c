@@ -108,6 +108,13 @@ static void sleep_until(int64_t at_us)
         sleep_ms(1);
 }
 
+static int lose(sqlock_stmt stmt, const char *text, sqlock_error *err)
+{
+    unsigned doubt = SQLOCK_LEAVES_DOUBT(real->dialect->scripts[stmt].flags) ? SQLOCK_MAYBE : 0;
+
+    return sqlock_error_db(err, "08006", 0, SQLOCK_RECONNECT | doubt, text);
+}
+
 static int count_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n,
                      int64_t deadline, sqlock_rows *rows, sqlock_error *err)
 {
@@ -122,14 +129,14 @@ static int count_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, s
         return deny(n, rows);
     }
     if (is_held_back(conn, stmt, values, deadline, rows, err))
-        return sqlock_error_db(err, "08006", 0, SQLOCK_RECONNECT | SQLOCK_MAYBE, "held back");
+        return lose(stmt, "held back", err);
     int rc = real->run(conn, stmt, values, n, deadline, rows, err);
 
     if (rc != 0 && atomic_load(&failing_stmt) == (int)stmt + 1)
         sleep_until(atomic_load(&failure_at));
     if (rc != 0 || !atomic_compare_exchange_strong(&lost_stmt, &lost, 0))
         return rc;
-    return sqlock_error_db(err, "08006", 0, SQLOCK_RECONNECT | SQLOCK_MAYBE, "the reply is lost");
+    return lose(stmt, "the reply is lost", err);
 }
 
 void spy_deny_renewals(int n)

@@ -227,7 +227,7 @@ const char *heading(int section_at)
 sqlock_stmt stmt_called(const char *name)
 {
     static const char *const names[] = {
-#define NAME_OF(id, block, params) block,
+#define NAME_OF(id, block, params, since, flags) block,
         SQLOCK_STMTS(NAME_OF)
 #undef NAME_OF
     };

@@ -92,6 +92,9 @@ folder != "core/base" && folder !~ /^cli/ {
     # libpq has no call for a connection that only asks whether a server answers.
     if (FILENAME == "drivers/postgres/cancel.c") gsub(/socket\(/, "probe(", code)
     if (code ~ calls) breach("the machine is for core/base alone: " code)
+    stmt = code; gsub(/SQLOCK_STMT_COUNT/, "", stmt)
+    if (driver != "" && !public && stmt ~ /SQLOCK_STMT_[A-Z]/) breach("a driver knows requests by their scripts alone: " code)
+    if (stmt ~ /([=!]=|case) *SQLOCK_STMT_[A-Z]/) breach("what a request is stands in SQLOCK_STMTS: " code)
 }
 
 END { exit n_breaches > 0 }
