@@ -160,6 +160,14 @@ int error_give(sqlock_error *err, const sqlock_error *from)
     return from->code;
 }
 
+int error_give_elsewhere(sqlock_error *err, const sqlock_error *from)
+{
+    error_give(err, from);
+    if (err != NULL && from->code != 0)
+        err->flags = from->flags & SQLOCK_RETRY;
+    return from->code;
+}
+
 int error_contention(sqlock_error *err)
 {
     const int locked = strcmp(err->sqlstate, "55P03") == 0; /* the wait for a lock ended */

@@ -12,6 +12,11 @@ int error_nomem(sqlock_error *err);
 /* Copy *from to the caller's err, which may be NULL. Returns the code of *from. */
 int error_give(sqlock_error *err, const sqlock_error *from);
 
+/* The same, for a failure on another connection than the one that the caller has. What becomes of
+ * that connection, and of a request on it, says nothing about the caller's (SQLOCK_RECONNECT,
+ * SQLOCK_MAYBE). */
+int error_give_elsewhere(sqlock_error *err, const sqlock_error *from);
+
 /* A row or a file that an open transaction keeps locked is contention, not an error (P18). That
  * holds also if the wait ended in a deadlock. Such an error becomes SQLOCK_EGUARDED. Returns the
  * code. */

@@ -108,7 +108,6 @@ static int attempt_connect(sqlock_op *op, const struct plan *p, struct conn **ou
         if (rc != 0)
             pool_give(m, *out, op->err.flags & SQLOCK_RECONNECT);
     }
-    op->err.flags &= ~SQLOCK_MAYBE; /* the handshake says nothing about this request */
     if (rc == SQLOCK_ETIMEOUT)
         op->err.flags |= SQLOCK_RETRY;
     return rc;

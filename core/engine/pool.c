@@ -235,6 +235,8 @@ int pool_connect(sqlock *m, int wake_fd, uint32_t host, int64_t deadline, void *
     rc = m->driver->open(&opts, deadline, out_native, &failure);
     if (rc == 0)
         return 0;
+    if (m->connect != NULL) /* the application's error, which may have any flags */
+        failure.flags &= SQLOCK_RETRY | SQLOCK_RECONNECT;
     if (code_is_of_a_lock(failure.code))
         pool_explain_failure(&failure, failure.code != 0 ? failure.code : rc);
     return error_give(err, &failure);

@@ -344,16 +344,14 @@ static void acquire_answered(sqlock_op *op, const struct answer *a, int64_t now)
 static void acquire_failed(sqlock_op *op, int64_t now)
 {
     enum acquire_phase phase = (enum acquire_phase)op->phase;
-    int maybe = (op->err.flags & SQLOCK_MAYBE) != 0;
 
     op->phase = ACQUIRE_GRANT;
     if (phase == ACQUIRE_GIVE_BACK) {
         acquire_end_too_slow(op, 0);
         return;
     }
-    if (phase != ACQUIRE_GRANT)
-        op->err.flags &= ~SQLOCK_MAYBE; /* it grants nothing */
-    else if (maybe && op->not_after > op->lock->lost_until)
+    if (phase == ACQUIRE_GRANT && op->err.flags & SQLOCK_MAYBE &&
+        op->not_after > op->lock->lost_until)
         op->lock->lost_until = op->not_after;
     op_failed(op, now);
 }

@@ -61,7 +61,6 @@ static int list_fetch(sqlock *m, const char *after, size_t after_len, const sqlo
             (tries > 0 && !stale) || sqlock_now_us() >= deadline)
             break; /* connections that died in the pool are opened again */
     }
-    failure.flags &= ~SQLOCK_MAYBE;
     if (rc == 0)
         return 0;
     error_contention(&failure);

@@ -62,14 +62,7 @@ static void register_get_answered(sqlock_op *op, const struct answer *a, int64_t
     op_done(op, 0);
 }
 
-static void register_get_failed(sqlock_op *op, int64_t now)
-{
-    op->err.flags &= ~SQLOCK_MAYBE; /* a look changes nothing */
-    op_failed(op, now);
-}
-
-static const struct verb register_get_verb = {register_get_next, register_get_answered,
-                                              register_get_failed};
+static const struct verb register_get_verb = {register_get_next, register_get_answered, NULL};
 
 int sqlock_register_get(sqlock *m, const char *name, void *buf, size_t buf_size, size_t *out_len,
                         int64_t *out_version, sqlock_error *err)

@@ -220,9 +220,7 @@ static void release_failed(sqlock_op *op, int64_t now)
     } else if (phase == RELEASE_CAUSE && op->err.code == SQLOCK_ESCHEMA) {
         release_done(op, now);
     } else {
-        if (phase == RELEASE_CAUSE)
-            op->err.flags &= ~SQLOCK_MAYBE; /* it changes nothing */
-        else if (phase == RELEASE_GIVE_BACK && (op->err.flags & SQLOCK_MAYBE))
+        if (phase == RELEASE_GIVE_BACK && (op->err.flags & SQLOCK_MAYBE))
             op->lock->release_sent = 1;
         op_failed(op, now);
     }

@@ -79,8 +79,6 @@ static void renew_answered(sqlock_op *op, const struct answer *a, int64_t now)
 static void renew_failed(sqlock_op *op, int64_t now)
 {
     op->denials = 0;
-    if (op->phase == RENEW_LENGTHEN)
-        op->err.flags &= ~SQLOCK_MAYBE; /* the request for the lease was not sent yet */
     op_failed(op, now);
 }
 

@@ -287,7 +287,6 @@ static void sweep_failed(sqlock_op *op, int64_t now)
         op_again(op, now + s->o.pause_ms * INT64_C(1000));
         return;
     }
-    op->err.flags &= ~SQLOCK_MAYBE;
     if (op_is_over(op, now)) /* by a cancel, as there is no other deadline */
         return;
     if (now - s->answered > op->m->request_us)

@@ -11,19 +11,18 @@ enum { PARAMS_MAX = 4, STALE_MAX = 4 };
 int catalogue_beside(sqlock *m, sqlock_stmt stmt, const sqlock_value *values, int64_t deadline,
                      sqlock_rows *rows, sqlock_error *err)
 {
+    sqlock_error own = {0};
     struct conn *c;
     int rc, stale, tries = 0;
 
     do {
-        if ((rc = pool_take(m, POOL_CALLS, NULL, deadline, &c, err)) != 0)
+        if ((rc = pool_take(m, POOL_CALLS, NULL, deadline, &c, &own)) != 0)
             break;
         stale = c->used;
-        rc = call_rows(m, c, NULL, stmt, values, 1, deadline, rows, NULL, err);
-        pool_give(m, c, rc != 0 && (err->flags & SQLOCK_RECONNECT));
-    } while (rc != 0 && stale && (err->flags & SQLOCK_RECONNECT) && ++tries < STALE_MAX);
-    if (rc != 0) /* these are about a connection that is not the application's */
-        err->flags &= ~(SQLOCK_RECONNECT | SQLOCK_MAYBE);
-    return rc;
+        rc = call_rows(m, c, NULL, stmt, values, 1, deadline, rows, NULL, &own);
+        pool_give(m, c, rc != 0 && (own.flags & SQLOCK_RECONNECT));
+    } while (rc != 0 && stale && (own.flags & SQLOCK_RECONNECT) && ++tries < STALE_MAX);
+    return rc == 0 ? 0 : error_give_elsewhere(err, &own);
 }
 
 /* Read the schema that the application's connection uses now, into buf. */

@@ -86,15 +86,12 @@ static int guard_check_server(sqlock_lock *lock, const char *running, sqlock_err
         .work = lock,
         .urgent = 1,
     };
-    int rc;
+    sqlock_error own = {0};
 
     if (guard_runs_here(lock->m, running))
         return 0;
-    if ((rc = named_request(lock->m, &handshake, err)) != 0) {
-        /* These flags are about our connection, not the adopted one. */
-        err->flags &= ~(unsigned)(SQLOCK_RECONNECT | SQLOCK_MAYBE);
-        return rc;
-    }
+    if (named_request(lock->m, &handshake, &own) != 0)
+        return error_give_elsewhere(err, &own);
     if (guard_runs_here(lock->m, running))
         return 0;
     return sqlock_error_set(err, SQLOCK_EREFUSED, 0,

@@ -4,6 +4,7 @@
 
 #include "core/engine/locks.h"
 #include "core/leases/leases.h"
+#include "core/sql/requests.h"
 #include "tests/lib/check.h"
 
 #define NOW   INT64_C(1000000000)
@@ -110,7 +111,8 @@ TEST(test_server_learns_of_a_longer_lease_before_it_is_granted)
     begin(&acquire_verb, 0);
     s.m.longest = TTL - 1;
     assert_next(SQLOCK_STMT_LONGEST, NOW);
-    fail_request(SQLOCK_EUNREACH, SQLOCK_RETRY | SQLOCK_RECONNECT | SQLOCK_MAYBE, NOW);
+    fail_request(SQLOCK_EUNREACH,
+                 SQLOCK_RETRY | SQLOCK_RECONNECT | request_doubt(SQLOCK_STMT_LONGEST), NOW);
     assert_false(s.op.unsure); /* that granted nothing */
     assert_next(SQLOCK_STMT_LONGEST, NOW);
     answer(SQLOCK_OUT_DONE, NOW);
