@@ -20,11 +20,13 @@ static void socket_close_on_exec(MYSQL *my)
 /* What the statements rely on, whatever the server or its init_connect has set:
  * - Each statement commits by itself, and sees what was committed before it started.
  * - Times are UTC. Nothing is cut or rounded silently. Assignments are made from left to right.
- * - A wait for a row ends soon. Only the client's deadline limits the rest. */
+ * - A wait for a row ends soon. Only the client's deadline limits the rest.
+ * - GROUP_CONCAT cuts no list of a batch's numbers. */
 static const char session_sql[] =
     "SET SESSION autocommit = 1, time_zone = '+00:00', completion_type = 0, sql_safe_updates = 0,"
     " sql_auto_is_null = 0, innodb_lock_wait_timeout = 1, foreign_key_checks = 1,"
     " unique_checks = 1, sql_big_selects = 1, sql_select_limit = 18446744073709551615,"
+    " group_concat_max_len = 65536,"
     " sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION,ERROR_FOR_DIVISION_BY_ZERO'"
     " /*M!100000 , max_statement_time = 0 */ /*!50708 , max_execution_time = 0 */;"
     "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE";

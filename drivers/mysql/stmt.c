@@ -5,7 +5,7 @@
 
 #include "mysql.h"
 
-#define CHUNK 500 /* requests in a packet: below 1 MB also with the longest names */
+#define CHUNK 500 /* requests in a packet: below 2 MB also with the longest names and labels */
 
 /* A whole number that fits. Application columns may have others, which stay what they are. In a
  * wide character set a 1 begins with a NUL, and would be read as 0. */

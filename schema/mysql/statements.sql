@@ -64,6 +64,12 @@
 -- :define shows_guards (FALSE /*!80001 OR TRUE */ /*M!100600 OR TRUE */)
 -- The requests of a batch of renewals.
 -- :define requests /*each UNION ALL */SELECT :index AS ord, :ns AS ns, :name AS name, :owner AS owner, :token AS token, :ttl AS ttl, :not_after AS not_after /*end*/
+-- Those of other batches. acquired: what the look after an acquire needs.
+-- :define acquires /*each UNION ALL */SELECT :index AS ord, :ns AS ns, :name AS name, :owner AS owner, :ttl AS ttl, :not_after AS not_after, :grace AS grace, :label AS label /*end*/
+-- :define acquired /*each UNION ALL */SELECT :index AS ord, :ns AS ns, :name AS name, :owner AS owner, :ttl AS ttl /*end*/
+-- :define releases /*each UNION ALL */SELECT :index AS ord, :ns AS ns, :name AS name, :owner AS owner, :token AS token /*end*/
+-- :define withdrawals /*each UNION ALL */SELECT :index AS ord, :ns AS ns, :name AS name, :owner AS owner, :not_after AS not_after /*end*/
+-- :define breaks /*each UNION ALL */SELECT :index AS ord, :ns AS ns, :name AS name, :token AS token /*end*/
 -- Whether a row t of information_schema is of the schema that our tables are in. MariaDB reads the catalogue of one
 -- database if, in a WHERE, the column by itself equals a constant; in an ON, or otherwise, it reads that of all
 -- databases. It opens no table whose name such a condition leaves out. So these conditions stand in derived tables,
@@ -239,6 +245,40 @@ SELECT :ns, :name, m.fence_floor, {now} FROM {meta} m WHERE m.id = 1 LOCK IN SHA
 ON DUPLICATE KEY UPDATE mode = {lock}.mode;
 -- :step same 1
 
+-- For many: it decides as the first step does, in one statement, which waits for no row. The look answers those that
+-- were granted, and those that are held. The others get no row, and each is sent again alone.
+-- :array
+SELECT {now}, MAX(m.fence_floor), MAX(m.lost_at), MAX(m.longest)
+INTO @sqlock_t, @sqlock_floor, @sqlock_lost, @sqlock_longest
+FROM {meta} m WHERE m.id = 1 AND {known};
+UPDATE (
+    SELECT c.ns, c.name, c.owner, c.token, c.exp, c.since, c.ended_owner, c.ended_token,
+           c.ended_why, c.withdrawn, i.owner AS new_owner, i.ttl, i.label, {now} AS t
+    FROM ({acquires}) i STRAIGHT_JOIN {lock} c FORCE INDEX (nt) ON c.ns = i.ns AND c.name = i.name
+    WHERE c.kind = 0
+      AND (c.owner IS NULL OR c.owner = i.owner OR c.exp <= {now})
+      AND (c.ended_why <> {ENDED_RELEASED} OR c.ended_owner IS NULL OR c.ended_owner <> i.owner)
+      AND NOT (c.withdrawn <=> i.owner)
+      AND {now} <= i.not_after AND @sqlock_floor IS NOT NULL
+      AND (i.grace = 0 OR {now} >= @sqlock_lost + LEAST(@sqlock_longest, i.grace)
+           OR c.owner = i.owner AND c.exp > {now})
+    LIMIT 1000000 {skip}
+) k STRAIGHT_JOIN {lock} l FORCE INDEX (PRIMARY) ON l.ns = k.ns AND l.name = k.name
+    AND l.token = k.token AND l.owner <=> k.owner AND l.exp <=> k.exp
+    AND l.ended_owner <=> k.ended_owner AND l.ended_why = k.ended_why AND l.withdrawn <=> k.withdrawn
+SET l.token = IF(k.owner <=> k.new_owner AND k.exp > k.t AND k.token > @sqlock_floor, k.token,
+                 GREATEST(k.token, @sqlock_floor) + 1),
+    l.since = IF(k.owner <=> k.new_owner AND k.exp > k.t, k.since, k.t),
+    l.ended_owner = IF(k.owner IS NULL OR k.owner = k.new_owner AND k.exp > k.t, k.ended_owner, k.owner),
+    l.ended_token = IF(k.owner IS NULL OR k.owner = k.new_owner AND k.exp > k.t, k.ended_token, k.token),
+    l.ended_why = IF(k.owner IS NULL OR k.owner = k.new_owner AND k.exp > k.t, k.ended_why, {ENDED_TAKEN}),
+    l.owner = k.new_owner, l.exp = k.t + k.ttl, l.ttl = k.ttl, l.label = k.label, l.idle_since = NULL;
+SELECT i.ord, IF(h.owner = i.owner, {DONE}, {HELD}), h.token, h.exp - @sqlock_t, @sqlock_t, h.since, h.label
+FROM ({acquired}) i STRAIGHT_JOIN {lock} h FORCE INDEX (PRIMARY) ON h.ns = i.ns AND h.name = i.name
+WHERE h.owner = i.owner AND h.exp >= @sqlock_t + i.ttl
+   OR h.owner <> i.owner AND h.exp > {now} AND h.kind = 0 AND @sqlock_floor IS NOT NULL
+      AND NOT (h.withdrawn <=> i.owner OR h.ended_why = {ENDED_RELEASED} AND h.ended_owner <=> i.owner);
+
 -- :block guarded
 -- After acquire answered SKIPPED (possible, but the row is locked): by whom? The locks are taken one after the other,
 -- and kept:
@@ -342,6 +382,24 @@ SELECT 0,
        h.token, h.exp - {now}, {now}
 FROM (SELECT 1 AS one) o LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
 
+-- For many: the look is in the same transaction, so that no other has been granted a lock since it was released. Locked
+-- rows are skipped. Those that are not released get no row, and each is sent again alone.
+-- :array
+START TRANSACTION;
+UPDATE (
+    SELECT c.ns, c.name, c.owner, c.token, {now} AS t
+    FROM ({releases}) i STRAIGHT_JOIN {lock} c FORCE INDEX (PRIMARY) ON c.ns = i.ns AND c.name = i.name
+    WHERE c.kind = 0 AND c.owner = i.owner AND c.token = i.token
+    LIMIT 1000000 {skip}
+) k STRAIGHT_JOIN {lock} l FORCE INDEX (PRIMARY) ON l.ns = k.ns AND l.name = k.name
+    AND l.owner = k.owner AND l.token = k.token
+SET l.owner = NULL, l.exp = NULL, l.since = NULL, l.label = NULL, l.ended_owner = k.owner,
+    l.ended_token = k.token, l.ended_why = {ENDED_RELEASED}, l.idle_since = k.t;
+SELECT i.ord, {DONE}, i.token, NULL, {now}
+FROM ({releases}) i STRAIGHT_JOIN {lock} h FORCE INDEX (PRIMARY) ON h.ns = i.ns AND h.name = i.name
+WHERE h.ended_owner = i.owner AND h.ended_token = i.token AND h.ended_why = {ENDED_RELEASED} AND h.kind = 0;
+COMMIT;
+
 -- :block withdraw
 -- The release of an acquire whose answer is not known. It gives back what this owner was granted. The request may
 -- still be on its way, so it also writes a tombstone (withdrawn) under the row's lock. With it the request is granted
@@ -387,6 +445,31 @@ SELECT :ns, :name, m.fence_floor, {now} FROM {meta} m WHERE m.id = 1 LOCK IN SHA
 ON DUPLICATE KEY UPDATE mode = {lock}.mode;
 -- :step same 1
 
+-- For many: as for releases. A request gets no row where the lock's row is locked, or is not there.
+-- :array
+START TRANSACTION;
+SET @sqlock_t = {now};
+UPDATE (
+    SELECT c.ns, c.name, c.owner, c.token, c.exp, c.since, c.label, c.ended_owner, c.ended_token,
+           c.ended_why, i.owner AS by_owner, {now} AS t
+    FROM ({withdrawals}) i STRAIGHT_JOIN {lock} c FORCE INDEX (PRIMARY) ON c.ns = i.ns AND c.name = i.name
+    WHERE c.kind = 0 AND (c.owner = i.owner OR NOT (c.withdrawn <=> i.owner))
+    LIMIT 1000000 {skip}
+) k STRAIGHT_JOIN {lock} l FORCE INDEX (PRIMARY) ON l.ns = k.ns AND l.name = k.name
+    AND l.token = k.token AND l.owner <=> k.owner AND l.exp <=> k.exp
+    AND l.ended_owner <=> k.ended_owner AND l.ended_token = k.ended_token AND l.ended_why = k.ended_why
+SET l.owner = IF(k.owner <=> k.by_owner, NULL, k.owner), l.exp = IF(k.owner <=> k.by_owner, NULL, k.exp),
+    l.since = IF(k.owner <=> k.by_owner, NULL, k.since), l.label = IF(k.owner <=> k.by_owner, NULL, k.label),
+    l.idle_since = IF(k.owner IS NULL OR k.owner = k.by_owner, k.t, NULL),
+    l.ended_owner = IF(k.owner <=> k.by_owner, k.owner, k.ended_owner),
+    l.ended_token = IF(k.owner <=> k.by_owner, k.token, k.ended_token),
+    l.ended_why = IF(k.owner <=> k.by_owner, {ENDED_RELEASED}, k.ended_why), l.withdrawn = k.by_owner;
+SELECT i.ord, CASE WHEN h.ended_owner <=> i.owner THEN {DONE} WHEN @sqlock_t <= i.not_after THEN {EARLY} ELSE {NEVER} END,
+       h.token, h.exp - {now}, {now}
+FROM ({withdrawals}) i STRAIGHT_JOIN {lock} h FORCE INDEX (PRIMARY) ON h.ns = i.ns AND h.name = i.name
+WHERE h.kind = 0 AND h.withdrawn = i.owner;
+COMMIT;
+
 -- :block break
 -- As release, by token alone: an operator ends a grant whose holder is dead. It waits for the row. What is read is
 -- assigned later or not at all, so either order of assignments will do. Such a change always changes the row, so its
@@ -408,6 +491,25 @@ SELECT 0,
             ELSE {NEVER} END,
        h.token, h.exp - {now}, {now}
 FROM (SELECT 1 AS one) o LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
+
+-- For many: first the rows are locked. Locked ones are skipped. Those that are locked now are broken by this
+-- transaction and by no other, whatever the rows show. The others get no row, and each is sent again alone.
+-- :array
+START TRANSACTION;
+SELECT GROUP_CONCAT(k.ord) INTO @sqlock_mine
+FROM (SELECT i.ord FROM ({breaks}) i STRAIGHT_JOIN {lock} c FORCE INDEX (PRIMARY) ON c.ns = i.ns AND c.name = i.name
+      WHERE c.kind = 0 AND c.owner IS NOT NULL AND c.token = i.token LIMIT 1000000 {skip}) k;
+UPDATE (
+    SELECT c.ns, c.name, c.owner, c.token, {now} AS t
+    FROM ({breaks}) i STRAIGHT_JOIN {lock} c FORCE INDEX (PRIMARY) ON c.ns = i.ns AND c.name = i.name
+    WHERE FIND_IN_SET(i.ord, @sqlock_mine)
+    LIMIT 1000000 {skip}
+) k STRAIGHT_JOIN {lock} l FORCE INDEX (PRIMARY) ON l.ns = k.ns AND l.name = k.name
+    AND l.owner = k.owner AND l.token = k.token
+SET l.owner = NULL, l.exp = NULL, l.since = NULL, l.label = NULL, l.ended_owner = k.owner,
+    l.ended_token = k.token, l.ended_why = {ENDED_BROKEN}, l.idle_since = k.t;
+SELECT i.ord, {DONE}, i.token, NULL, {now} FROM ({breaks}) i WHERE FIND_IN_SET(i.ord, @sqlock_mine);
+COMMIT;
 
 -- :block list
 -- A page in byte order after the name :after, of names that start with :prefix. :free = 1: free rows too.
@@ -1020,6 +1122,34 @@ SELECT 0,
        h.token, h.exp - {now}, {now}
 FROM (SELECT 1 AS one) o LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name
     LEFT JOIN {broken} b ON b.ns = :ns AND b.name = :name AND b.token = :token;
+
+-- For many: notes first, as above. A grant whose note was deleted in between is not broken.
+-- :array aside
+SET @sqlock_t = {now} - {month};
+DELETE FROM {broken} WHERE noted BETWEEN -@sqlock_t AND @sqlock_t ORDER BY noted LIMIT 100;
+INSERT INTO {broken} (ns, name, token, noted)
+SELECT h.ns, h.name, h.token, -{now}
+FROM ({breaks}) i STRAIGHT_JOIN {lock} h FORCE INDEX (PRIMARY) ON h.ns = i.ns AND h.name = i.name
+WHERE h.kind = 0 AND h.owner IS NOT NULL AND h.token = i.token
+ON DUPLICATE KEY UPDATE noted = IF({broken}.noted > 0, {broken}.noted, -{now});
+-- :array
+START TRANSACTION;
+SELECT GROUP_CONCAT(k.ord) INTO @sqlock_mine
+FROM (SELECT i.ord FROM ({breaks}) i STRAIGHT_JOIN {lock} c FORCE INDEX (PRIMARY) ON c.ns = i.ns AND c.name = i.name
+      STRAIGHT_JOIN {broken} b FORCE INDEX (PRIMARY) ON b.ns = c.ns AND b.name = c.name AND b.token = c.token
+      WHERE c.kind = 0 AND c.owner IS NOT NULL AND c.token = i.token LIMIT 1000000 {skip}) k;
+UPDATE (
+    SELECT c.ns, c.name, c.owner, c.token, {now} AS t
+    FROM ({breaks}) i STRAIGHT_JOIN {lock} c FORCE INDEX (PRIMARY) ON c.ns = i.ns AND c.name = i.name
+    WHERE FIND_IN_SET(i.ord, @sqlock_mine)
+    LIMIT 1000000 {skip}
+) k STRAIGHT_JOIN {lock} l FORCE INDEX (PRIMARY) ON l.ns = k.ns AND l.name = k.name
+    AND l.owner = k.owner AND l.token = k.token
+STRAIGHT_JOIN {broken} b FORCE INDEX (PRIMARY) ON b.ns = k.ns AND b.name = k.name AND b.token = k.token
+SET l.owner = NULL, l.exp = NULL, l.since = NULL, l.label = NULL, l.ended_owner = k.owner,
+    l.ended_token = k.token, l.ended_why = {ENDED_BROKEN}, l.idle_since = k.t, b.noted = k.t;
+SELECT i.ord, {DONE}, i.token, NULL, {now} FROM ({breaks}) i WHERE FIND_IN_SET(i.ord, @sqlock_mine);
+COMMIT;
 
 -- :block was_broken
 -- Follows an answer that others came since (TAKEN): was this very grant broken? It had ended by then, so what is seen

@@ -43,6 +43,11 @@
 -- turns it on for the transaction: a token that was handed out and then forgotten would be handed out again.
 -- :define durable (current_setting('synchronous_commit') <> 'off' OR set_config('synchronous_commit', 'on', true) = 'on')
 
+-- Always true of the requests u of an array. The planner expects ten requests, and would rather read a small table whole
+-- than look for ten keys. It would go on when the table has grown. With this it expects one, and goes by the primary
+-- key.
+-- :define few u.ord = abs(u.ord)
+
 -- A session that is in the way (a of pg_stat_activity): for how long its transaction has been open, in microseconds;
 -- and what people want to know about it.
 -- :define open (extract(epoch FROM clock_timestamp() - a.xact_start) * 1000000)::bigint
@@ -237,6 +242,56 @@ SELECT :ns, :name, m.fence_floor, {now} FROM {meta} m WHERE m.id = 1
 ON CONFLICT (ns, name) DO NOTHING;
 -- :step same 1
 
+-- For many: it decides as the first step does. It answers those that are granted, and those that are held. The others
+-- get no row, and each is sent again alone. It waits for no row, so it is in no deadlock. While all are granted, the
+-- last part does not run.
+-- :array
+WITH m AS (
+    SELECT m.fence_floor, m.lost_at, m.longest FROM {meta} m WHERE m.id = 1 AND {known} AND {durable}
+), i AS (
+    SELECT * FROM ROWS FROM (unnest(:ns), unnest(:name), unnest(:owner), unnest(:ttl), unnest(:not_after), unnest(:grace),
+        unnest(:label)) WITH ORDINALITY AS u (ns, name, owner, ttl, not_after, grace, label, ord) WHERE {few}
+), k AS (
+    SELECT c.ns, c.name, i.owner, i.ttl, i.not_after, i.label, i.ord, m.fence_floor AS floor, {now} AS t
+    FROM m CROSS JOIN i JOIN {lock} c ON c.ns = i.ns AND c.name = i.name
+    WHERE c.kind = 0
+      AND (c.owner IS NULL OR c.owner = i.owner OR c.exp <= {now})
+      AND (c.ended_why <> {ENDED_RELEASED} OR (c.ended_owner = i.owner) IS NOT TRUE)
+      AND (c.withdrawn = i.owner) IS NOT TRUE
+      AND {now} <= i.not_after
+      AND (i.grace <= 0 OR {now} >= (m.lost_at + least(m.longest, i.grace))
+           OR (c.owner = i.owner AND c.exp > {now}) IS TRUE)
+    FOR UPDATE OF c SKIP LOCKED
+), g AS (
+    UPDATE {lock} l SET
+        token = CASE WHEN l.owner = k.owner AND l.exp > k.t AND l.token > k.floor THEN l.token
+                     ELSE greatest(l.token, k.floor) + 1 END,
+        since = CASE WHEN l.owner = k.owner AND l.exp > k.t THEN l.since ELSE k.t END,
+        ended_owner = CASE WHEN l.owner IS NULL OR l.owner = k.owner AND l.exp > k.t
+                           THEN l.ended_owner ELSE l.owner END,
+        ended_token = CASE WHEN l.owner IS NULL OR l.owner = k.owner AND l.exp > k.t
+                           THEN l.ended_token ELSE l.token END,
+        ended_why = CASE WHEN l.owner IS NULL OR l.owner = k.owner AND l.exp > k.t
+                         THEN l.ended_why ELSE {ENDED_TAKEN} END,
+        owner = k.owner, exp = k.t + k.ttl, ttl = k.ttl, label = k.label, idle_since = NULL
+    FROM k
+    WHERE l.ns = k.ns AND l.name = k.name AND l.kind = 0
+      AND (l.owner IS NULL OR l.owner = k.owner OR l.exp <= k.t)
+      AND (l.ended_why <> {ENDED_RELEASED} OR (l.ended_owner = k.owner) IS NOT TRUE)
+      AND (l.withdrawn = k.owner) IS NOT TRUE
+      AND {now} <= k.not_after
+    RETURNING k.ord, l.token, l.since, l.exp, k.t
+)
+SELECT (g.ord - 1)::int, {DONE}, g.token, g.exp - g.t, g.t, g.since, NULL::bytea FROM g
+UNION ALL
+SELECT (i.ord - 1)::int, {HELD}, h.token, h.exp - {now}, {now}, h.since, h.label
+FROM m CROSS JOIN i JOIN {lock} h ON h.ns = i.ns AND h.name = i.name
+WHERE (SELECT count(*) FROM g) < (SELECT count(*) FROM i)
+  AND i.ord <> ALL (ARRAY(SELECT g.ord FROM g))
+  AND h.kind = 0 AND h.owner <> i.owner AND h.exp > {now}
+  AND (h.ended_why <> {ENDED_RELEASED} OR (h.ended_owner = i.owner) IS NOT TRUE)
+  AND (h.withdrawn = i.owner) IS NOT TRUE;
+
 -- :block guarded
 -- After acquire answered SKIPPED (possible, but the row is locked): by whom? The weaker lock is taken first, and
 -- kept. A guard lets it pass, a writer of the row does not. Only then does it prove a guard (GUARDED) that the
@@ -338,6 +393,23 @@ SELECT 0,
        coalesce(g.token, h.token), h.exp - {now}, {now}
 FROM (VALUES (1)) one LEFT JOIN g ON true LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
 
+-- For many: it answers those that it frees, and steps over locked rows.
+-- :array
+WITH i AS (
+    SELECT * FROM ROWS FROM (unnest(:ns), unnest(:name), unnest(:owner), unnest(:token))
+        WITH ORDINALITY AS u (ns, name, owner, token, ord) WHERE {few}
+), k AS (
+    SELECT c.ns, c.name, i.owner, i.token, i.ord
+    FROM i JOIN {lock} c ON c.ns = i.ns AND c.name = i.name
+    WHERE c.kind = 0 AND c.owner = i.owner AND c.token = i.token
+    FOR NO KEY UPDATE OF c SKIP LOCKED
+)
+UPDATE {lock} l SET owner = NULL, exp = NULL, since = NULL, label = NULL,
+    ended_owner = l.owner, ended_token = l.token, ended_why = {ENDED_RELEASED}, idle_since = {now}
+FROM k
+WHERE l.ns = k.ns AND l.name = k.name AND l.kind = 0 AND l.owner = k.owner AND l.token = k.token
+RETURNING (k.ord - 1)::int, {DONE}, l.token, NULL::bigint, {now};
+
 -- :block withdraw
 -- The release of an acquire whose answer is not known. It gives back what this owner was granted. The request may
 -- still be on its way, so it also writes a tombstone (withdrawn) under the row's lock. With it the request is granted
@@ -380,6 +452,33 @@ SELECT :ns, :name, m.fence_floor, {now} FROM {meta} m WHERE m.id = 1
 ON CONFLICT (ns, name) DO NOTHING;
 -- :step same 1
 
+-- For many: a locked row may have a grant that is still committing, so such a request is sent again alone, and waits.
+-- The same goes for one whose tombstone stands already.
+-- :array
+WITH i AS (
+    SELECT * FROM ROWS FROM (unnest(:ns), unnest(:name), unnest(:owner), unnest(:not_after))
+        WITH ORDINALITY AS u (ns, name, owner, not_after, ord) WHERE {few}
+), k AS (
+    SELECT c.ns, c.name, c.token, c.exp, c.owner IS NULL AS is_free, (c.owner = i.owner) IS TRUE AS is_own,
+           (c.owner = i.owner OR c.ended_owner = i.owner) IS TRUE AS was_own, i.owner, i.not_after, i.ord
+    FROM i JOIN {lock} c ON c.ns = i.ns AND c.name = i.name
+    WHERE c.kind = 0 AND (c.owner = i.owner OR (c.withdrawn = i.owner) IS NOT TRUE)
+    FOR NO KEY UPDATE OF c SKIP LOCKED
+)
+UPDATE {lock} l SET withdrawn = k.owner,
+    owner = CASE WHEN NOT k.is_own THEN l.owner END, exp = CASE WHEN NOT k.is_own THEN l.exp END,
+    since = CASE WHEN NOT k.is_own THEN l.since END, label = CASE WHEN NOT k.is_own THEN l.label END,
+    ended_owner = CASE WHEN k.is_own THEN l.owner ELSE l.ended_owner END,
+    ended_token = CASE WHEN k.is_own THEN l.token ELSE l.ended_token END,
+    ended_why = CASE WHEN k.is_own THEN {ENDED_RELEASED} ELSE l.ended_why END,
+    idle_since = CASE WHEN k.is_own OR k.is_free THEN {now} END
+FROM k
+WHERE l.ns = k.ns AND l.name = k.name AND l.kind = 0
+  AND ((l.owner = k.owner) IS TRUE) = k.is_own AND (l.owner IS NULL) = k.is_free
+RETURNING (k.ord - 1)::int,
+    CASE WHEN k.was_own THEN {DONE} WHEN {now} <= k.not_after THEN {EARLY} ELSE {NEVER} END,
+    k.token, k.exp - {now}, {now};
+
 -- :block break
 -- As release, by token alone: an operator ends a grant whose holder is dead. After a lost reply the same request
 -- finds BROKEN (it was broken before) or TAKEN (others came and went since, and how it ended is no longer known).
@@ -401,6 +500,23 @@ SELECT 0,
             ELSE {NEVER} END,
        coalesce(g.token, h.token), h.exp - {now}, {now}
 FROM (VALUES (1)) one LEFT JOIN g ON true LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
+
+-- For many: it answers those that it breaks, and steps over locked rows.
+-- :array
+WITH i AS (
+    SELECT * FROM ROWS FROM (unnest(:ns), unnest(:name), unnest(:token)) WITH ORDINALITY AS u (ns, name, token, ord)
+    WHERE {few}
+), k AS (
+    SELECT c.ns, c.name, c.token, i.ord
+    FROM i JOIN {lock} c ON c.ns = i.ns AND c.name = i.name
+    WHERE c.kind = 0 AND c.owner IS NOT NULL AND c.token = i.token
+    FOR NO KEY UPDATE OF c SKIP LOCKED
+)
+UPDATE {lock} l SET owner = NULL, exp = NULL, since = NULL, label = NULL,
+    ended_owner = l.owner, ended_token = l.token, ended_why = {ENDED_BROKEN}, idle_since = {now}
+FROM k
+WHERE l.ns = k.ns AND l.name = k.name AND l.kind = 0 AND l.owner IS NOT NULL AND l.token = k.token
+RETURNING (k.ord - 1)::int, {DONE}, l.token, NULL::bigint, {now};
 
 -- :block list
 -- A page in byte order after the name :after, of names that start with :prefix (no byte of UTF-8 is ff). :free = 1:
@@ -1007,6 +1123,32 @@ SELECT 0,
        coalesce(g.token, h.token), h.exp - {now}, {now}
 FROM (VALUES (1)) one LEFT JOIN g ON true LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name
     LEFT JOIN {broken} b ON b.ns = :ns AND b.name = :name AND b.token = :token;
+-- :array
+WITH i AS (
+    SELECT * FROM ROWS FROM (unnest(:ns), unnest(:name), unnest(:token)) WITH ORDINALITY AS u (ns, name, token, ord)
+    WHERE {few}
+), k AS (
+    SELECT c.ns, c.name, c.token, i.ord
+    FROM i JOIN {lock} c ON c.ns = i.ns AND c.name = i.name
+    WHERE c.kind = 0 AND c.owner IS NOT NULL AND c.token = i.token
+    FOR NO KEY UPDATE OF c SKIP LOCKED
+), g AS (
+    UPDATE {lock} l SET owner = NULL, exp = NULL, since = NULL, label = NULL,
+        ended_owner = l.owner, ended_token = l.token, ended_why = {ENDED_BROKEN}, idle_since = {now}
+    FROM k
+    WHERE l.ns = k.ns AND l.name = k.name AND l.kind = 0 AND l.owner IS NOT NULL AND l.token = k.token
+    RETURNING k.ord, l.ns, l.name, l.token
+), noted AS (
+    INSERT INTO {broken} (ns, name, token, noted)
+    SELECT g.ns, g.name, g.token, {now} FROM g
+    ON CONFLICT (ns, name, token) DO UPDATE SET noted = excluded.noted
+), old AS (
+    DELETE FROM {broken} b
+    WHERE (b.ns, b.name, b.token) = ANY (
+        SELECT o.ns, o.name, o.token FROM {broken} o WHERE o.noted < (SELECT {now} - {month})
+        ORDER BY o.noted LIMIT 100 FOR UPDATE SKIP LOCKED)
+)
+SELECT (g.ord - 1)::int, {DONE}, g.token, NULL::bigint, {now} FROM g;
 
 -- :block was_broken
 -- Follows an answer that others came since (TAKEN): was this very grant broken? It had ended by then, so what is seen

@@ -91,7 +91,8 @@ static void take_row(MYSQL_ROW row, unsigned n, answer *a)
             a->cell[i] = strtoll(row[i], NULL, 10);
 }
 
-/* All results of a packet; the rows of the last one count. *at rises to the last one's number. */
+/* All results of a packet; the rows of the last one that has any count. *at rises to the last one's
+ * number. */
 static int collect(MYSQL *my, int failed, answer *out, int max, int *at)
 {
     int n = 0;
@@ -99,8 +100,10 @@ static int collect(MYSQL *my, int failed, answer *out, int max, int *at)
     while (!failed) {
         MYSQL_RES *res = mysql_store_result(my);
         MYSQL_ROW row;
-        for (n = 0; res && n < max && (row = mysql_fetch_row(res)) != NULL; n++)
-            take_row(row, mysql_num_fields(res), &out[n]);
+        for (int i = 0; res && i < max && (row = mysql_fetch_row(res)) != NULL; i++)
+            take_row(row, mysql_num_fields(res), &out[i]);
+        if (res)
+            n = (int)mysql_num_rows(res) < max ? (int)mysql_num_rows(res) : max;
         mysql_free_result(res);
         /* it may have failed in the middle of its rows */
         failed = res == NULL && mysql_errno(my) != 0 ? 1 : mysql_next_result(my);
