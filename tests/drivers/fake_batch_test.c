@@ -15,6 +15,7 @@ static struct gate {
     atomic_int fail_flags;
     atomic_int drop_rows; /* every second member of a batch has no answer */
     atomic_int hang_ms;   /* of the next batch, before its answer */
+    atomic_int unsorted;  /* a batch was not in the order of names */
     char poison[8];       /* a request with this name fails, alone or with others */
 } gate;
 
@@ -26,6 +27,19 @@ static bool is_poisoned(const sqlock_value *values, size_t n, size_t n_params)
         is |= values[i * n_params + 1].len == strlen(gate.poison) &&
               memcmp(values[i * n_params + 1].data, gate.poison, strlen(gate.poison)) == 0;
     return is && gate.poison[0] != '\0';
+}
+
+static bool is_sorted(const sqlock_value *values, size_t n, size_t n_params)
+{
+    for (size_t i = 1; i < n; i++) {
+        const sqlock_value *a = &values[(i - 1) * n_params + 1], *b = &values[i * n_params + 1];
+        size_t len = a->len < b->len ? a->len : b->len;
+        int order = memcmp(a->data, b->data, len);
+
+        if (order > 0 || (order == 0 && a->len >= b->len))
+            return false;
+    }
+    return true;
 }
 
 static int run_some(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n,
@@ -47,6 +61,8 @@ static int run_gated(void *conn, sqlock_stmt stmt, const sqlock_value *values, s
     atomic_fetch_add(&gate.entered, is_lock);
     while (is_lock && atomic_load(&gate.shut))
         sleep_ms(1);
+    if (is_lock && !is_sorted(values, n, spied_driver()->dialect->scripts[stmt].n_params))
+        atomic_store(&gate.unsorted, 1);
     if (is_lock && is_poisoned(values, n, spied_driver()->dialect->scripts[stmt].n_params))
         return sqlock_error_set(err, SQLOCK_EDB, 0, "poison");
     if (is_lock && n > 1 && atomic_load(&gate.fail_batches) != 0)
@@ -274,6 +290,17 @@ TEST_AFTER(begin_crowd, test_P1_one_name_twice_in_front_of_a_connection_is_grant
     assert_code(SQLOCK_EBUSY, b->code, &b->err);
     assert_int_equal(b->holder.token, sqlock_lock_token(a->lock));
     assert_int_equal(spy_runs(SQLOCK_STMT_ACQUIRE) - runs, 3); /* the second went behind */
+}
+
+/* Two batches lock their rows in the same order. */
+TEST_AFTER(begin_crowd, test_requests_of_a_batch_are_sorted_by_name)
+{
+    gather();
+    let_through();
+    check_others_granted(-1);
+    gather(); /* releases */
+    let_through();
+    assert_int_equal(atomic_load(&gate.unsorted), 0);
 }
 
 TEST_AFTER(begin_crowd, test_member_without_an_answer_goes_alone)
