@@ -126,12 +126,13 @@ static void together(sqlock_stmt stmt)
     assert_true(atomic_load(&gate.most) > 1);
 }
 
-/* The names have rows, and are free. */
+/* The names have rows, and are free. Their next tokens differ. */
 static void make_rows(sqlock *m)
 {
     give(take(m, crowd.first.name));
     for (int i = 0; i < CALLERS; i++)
-        give(take(m, crowd.callers[i].name));
+        for (int n = 0; n <= i % 4; n++)
+            give(take(m, crowd.callers[i].name));
 }
 
 static int64_t token_in_the_row(sqlock *m, const char *name)
