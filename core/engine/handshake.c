@@ -314,8 +314,10 @@ int handshake_server(sqlock *m, void *native, int64_t deadline, sqlock_error *er
 int handshake_serves(sqlock *m, struct conn *c, sqlock_op *op, sqlock_stmt stmt, int64_t deadline,
                      sqlock_error *err)
 {
-    int needed = request_kind(stmt)->since, rc;
+    int needed = request_kind(stmt)->since, rc = texts_has(m->texts, stmt, err);
 
+    if (rc != 0)
+        return rc; /* no migration of this driver would help */
     if (c->schema < needed && c->used && (rc = handshake(m, c, op, 1, deadline, err)) != 0)
         return rc;
     assert(c->busy);

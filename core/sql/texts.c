@@ -150,7 +150,8 @@ int texts_has(const struct texts *r, sqlock_stmt stmt, sqlock_error *err)
     if (r->scripts[stmt].n_steps > 0)
         return 0;
     return sqlock_error_set(err, SQLOCK_EREFUSED, 0,
-                            "the driver is older than the library and lacks this request");
+                            "the driver lacks this request: it does without, or is older than the "
+                            "library");
 }
 
 static int texts_check_names(const sqlock_dialect *d, const char *schema, const char *prefix,

@@ -22,7 +22,7 @@ const sqlock_script *texts_scripts(const struct texts *r);
 const char *texts_schema(const struct texts *r);
 /* The unquoted name of one of the library's tables, from its name without prefix. Returns out. */
 const char *texts_table(const struct texts *r, const char *name, char *out, size_t size);
-/* 0, or SQLOCK_EREFUSED: the dialect comes from an older driver, and lacks this request. */
+/* 0, or SQLOCK_EREFUSED: the dialect lacks this request. Its driver is older, or does without. */
 int texts_has(const struct texts *r, sqlock_stmt stmt, sqlock_error *err);
 /* One more text of the same dialect, for migrations. NULL: out of memory. Free it with
  * sqlock_mem_free(). */

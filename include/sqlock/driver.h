@@ -22,7 +22,8 @@
  *           - they differ: SQLOCK_EREFUSED
  *
  *           Core sends only requests that the driver's dialect has. So an older driver never gets a
- *           number that it does not know. */
+ *           number that it does not know. A driver may do without requests in the same way: those of
+ *           its dialect that have no steps. */
 #ifndef SQLOCK_DRIVER_H
 #define SQLOCK_DRIVER_H
 
