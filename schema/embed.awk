@@ -1,6 +1,7 @@
 # Turns schema/<dialect>/ and migrations/<dialect>/ into C. schema/README.md says how those files are written.
 # usage: awk -v dialect=D -v style='$'|'?N'|'?' -f embed.awk request.h [own.sql] tables.sql statements.sql up/down.sql...
-# own.sql (-v own=) holds the statements in which a dialect differs from the files behind it.
+# own.sql (-v own=) holds the statements in which a dialect differs from the files behind it. `-- :lacks` in
+# statements.sql names the requests that a driver does without. If migrate_differ is one, it needs no tables.sql.
 # Any fault in the texts ends the build with a message. Nothing is guessed. Needs qualify.awk.
 
 function die(msg) { print FILENAME ":" FNR ": " msg > "/dev/stderr"; failed = 1; exit 1 }
@@ -59,6 +60,14 @@ function placeholders(s, block,    out, rest, p, name, n) {
     return out rest
 }
 
+# The first 16 hex digits of a file's SHA-256.
+function checksum(path,    command, line) {
+    command = "sha256sum '" path "'"
+    if ((command | getline line) <= 0 || length(line) < 64) die("no checksum by sha256sum")
+    close(command)
+    return substr(line, 1, 16)
+}
+
 function add_step(list, sql, flags,    n) {
     sql = trim(sql); sub(/;$/, "", sql)
     if (sql == "") die("an empty step in block " block)
@@ -107,6 +116,7 @@ FNR == 1 { kind = FILENAME ~ /\.h$/ ? "header" : FILENAME ~ /tables\.sql$/ ? "ta
         version = substr(file, 1, 3) + 0; direction = file ~ /\.down\.sql$/ ? "down" : "up"
         name = substr(file, 5); sub(/\.(up|down)\.sql$/, "", name)
         title[version] = name; if (version > versions) versions = version
+        if (direction == "up") sum[version] = checksum(FILENAME)
         pending = ""
     } }
 
@@ -186,8 +196,18 @@ kind == "statements" && ours && /^-- :block / {
     if ($4 != "before") instead[block]
     next
 }
+kind == "statements" && /^-- :lacks / {
+    for (i = 3; i <= NF; i++) {
+        if (!($i in ids)) die("there is no block " $i)
+        lacks[$i]
+    }
+    next
+}
+function skip_lacks() { while (seen < n_blocks && (blocks[seen + 1] in lacks)) seen++ }
 kind == "statements" && /^-- :block / {
     end_step(); block = $3
+    if (block in lacks) die("block " block " is also in :lacks")
+    skip_lacks()
     if (block != blocks[++seen]) die(block in ids ? "block " block " where " blocks[seen] " belongs (the order of request.h)" : "block " block " is not in SQLOCK_STMTS (include/sqlock/request.h)")
     next
 }
@@ -215,8 +235,9 @@ END {
     if (failed) exit 1
     if (pending != "") die("the file ends within a statement")
     end_step()
+    skip_lacks()
     if (seen != n_blocks) { print dialect "/statements.sql: block " blocks[seen + 1] " is missing" > "/dev/stderr"; exit 1 }
-    if (!n_columns) { print dialect ": tables.sql has no tables" > "/dev/stderr"; exit 1 }
+    if (!n_columns && !("migrate_differ" in lacks)) { print dialect ": tables.sql has no tables" > "/dev/stderr"; exit 1 }
     macro["columns"] = columns()
     macro["tables"] = all_tables()
     macro["keys"] = unique_keys()
@@ -229,8 +250,9 @@ END {
     printf "\nstatic const sqlock_script scripts[SQLOCK_STMT_COUNT] = {\n"
     for (b = 1; b <= n_blocks; b++) {
         bl = blocks[b]
-        printf "    [SQLOCK_STMT_%s] = {\"%s\", \"%s\", %d, %d, %d,\n     %s, %s_steps, %s},\n", ids[bl], bl, params[bl],
-            n_params[bl], count[bl, "steps"], count[bl, "array_steps"] + 0, flags_of[bl], bl,
+        printf "    [SQLOCK_STMT_%s] = {\"%s\", \"%s\", %d, %d, %d,\n     %s, %s, %s},\n", ids[bl], bl, params[bl],
+            n_params[bl], count[bl, "steps"] + 0, count[bl, "array_steps"] + 0, flags_of[bl],
+            count[bl, "steps"] ? bl "_steps" : "NULL",
             count[bl, "array_steps"] ? bl "_array_steps" : "NULL"
     }
     print "};\n"
@@ -241,7 +263,6 @@ END {
         print_migration(v)
     }
     print "\nstatic const sqlock_migration migrations[] = {"
-    split(checksums, sum, " ")
     for (v = 1; v <= versions; v++)
         printf "    {%d, \"%s\", \"%s\", migration_%d_up, %d, migration_%d_down, %d},\n", v, title[v], sum[v],
             v, statements[v, "up"], v, statements[v, "down"]

@@ -36,7 +36,7 @@ wants = $(shell grep -lE '$(names_$2)' $(call files_of,$1) | xargs -r grep -L TE
 left_out := $(sort $(foreach d,$(ABSENT),$(foreach m,$(mains),$(if $(call wants,$m,$d),$m))))
 programs := $(patsubst %.c,$(BUILD)/%,$(filter-out $(left_out),$(mains)))
 
-flags_tests = -I. -Itests/lib -DTEST_DRIVERS_BUILT='"$(DRIVERS)"' \
+flags_tests = -I. -Itests/lib -DTEST_DRIVERS_BUILT='"$(DRIVERS) small"' \
     -DTEST_COMMAND='"$(abspath $(BUILD)/sqlock)"' \
     $(foreach d,$(DRIVERS),-DTEST_HAVE_$(call upper,$d)=1) $(CLIENT_CFLAGS)
 
@@ -53,13 +53,21 @@ $1: $(patsubst $(BUILD)/%,$(BUILD)/obj/%.o,$1) \
 endef
 $(foreach p,$(programs),$(eval $(call program_rule,$p)))
 
+# The driver of tests/outside is made in a folder of its own, of what an installation of this tree has.
+OUTSIDE := $(BUILD)/outside/small.o $(BUILD)/outside/dialect.o
+$(BUILD)/tests/drivers/small_test: $(OUTSIDE)
+$(OUTSIDE) &: $(wildcard tests/outside/* include/sqlock/*.h) $(BUILD)/embed.awk $(FLAGS) | all
+	@mkdir -p $(BUILD)/outside
+	+@dir=$$(mktemp -d) && OUTSIDE_CFLAGS="$(WARNINGS) $(SAN_FLAGS)" tests/outside/build.sh "$$dir" && \
+	    cp "$$dir"/driver/*.o $(BUILD)/outside && rm -rf "$$dir"
+
 .PHONY: programs
 programs: $(programs)
 
 # ---- checks --------------------------------------------------------------------------------------
 
 checks := $(addprefix tests/tools/check-,layers.sh headers.sh embed.sh runner.sh mutants.sh symbols.sh \
-    readme.sh install.sh) $(addprefix tests/docs/,names.sh english.sh)
+    readme.sh install.sh outside.sh) $(addprefix tests/docs/,names.sh english.sh)
 # The READMEs' examples run programs of many folders.
 checks += $(if $(filter file,$(origin ONLY)),tests/docs/examples.sh)
 checks += $(if $(filter 1,$(STRICT)),tests/tools/check-format.sh)
@@ -151,8 +159,8 @@ run-mutants: all $(addprefix $(BUILD)/tests/,$(call of_mutants,check,\([^ ]*\) .
 check-layers check-headers check-embed check-runner check-mutants check-format:
 	@tests/tools/$@.sh
 
-.PHONY: check-symbols check-readme check-install
-check-symbols check-readme check-install: all
+.PHONY: check-symbols check-readme check-install check-outside
+check-symbols check-readme check-install check-outside: all
 	@tests/tools/$@.sh
 
 .PHONY: format

@@ -1,5 +1,7 @@
-/* A database's SQL, as the build makes it of schema/<dialect> and migrations/<dialect>. For those
- * who write a driver: it runs the steps, and does not look into them. */
+/* A database's SQL, as embed.awk makes it of the files of schema/<dialect> and migrations/<dialect>.
+ * For those who write a driver: it runs the steps, and does not look into them. embed.awk is
+ * installed: `pkg-config --variable=embed libsqlock`. schema/README.md says how the files are
+ * written. */
 #ifndef SQLOCK_DIALECT_H
 #define SQLOCK_DIALECT_H
 
@@ -40,7 +42,7 @@ typedef struct sqlock_script {
     const char *name;
     const char *params; /* "b:ns b:name ..." */
     uint8_t n_params;
-    uint8_t n_steps;
+    uint8_t n_steps;                /* 0: the driver does without this request */
     uint8_t n_array_steps;          /* 0: the requests of a batch run one after the other */
     uint8_t flags;                  /* SQLOCK_REQ_..., what the request is (sqlock/request.h) */
     const sqlock_step *steps;       /* for one request */

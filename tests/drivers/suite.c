@@ -406,7 +406,8 @@ static unsigned has(const struct quirks *q)
            (q->driver()->caps & SQLOCK_CAP_ONE_WRITER ? ONE_WRITER : MANY_WRITERS) |
            (app ? ADOPTION : 0) | (guards ? GUARDS : NO_GUARDS) |
            (app && app->slow ? SLOW_STEP : 0) | (app && app->kill ? KILLS : 0) |
-           (q->meets_deadlocks ? DEADLOCKS : 0) | (quick ? 0 : LEISURE) | BARE | FORKS;
+           (q->meets_deadlocks ? DEADLOCKS : 0) | (quick ? 0 : LEISURE) | BARE | FORKS |
+           (q->leases_only ? LEASES_ONLY : REGISTERS | NOTES);
 }
 
 enum { TESTS_MOST = 400 };

@@ -74,7 +74,10 @@ enum {
     LEISURE = 1 << 15,         /* not in a hurry (make quick), but on the fake database */
     LIBRARY_THREADS = 1 << 18, /* managers have threads, which run callbacks */
     BARE = 1 << 16,            /* no need: the world begins without a schema */
-    FORKS = 1 << 17            /* nor this: it is run before those that do not */
+    FORKS = 1 << 17,           /* nor this: it is run before those that do not */
+    REGISTERS = 1 << 19,       /* and rows that are locked by name */
+    NOTES = 1 << 20,           /* of breaks: a row that others were granted shows them no more */
+    LEASES_ONLY = 1 << 21      /* neither of the two */
 };
 
 /* What all tests of a file need; set before this header. */

@@ -83,7 +83,7 @@ TEST(test_calls_on_a_broken_grant_say_how_it_ended_and_free_no_one)
 }
 
 /* P5: asked again, it finds others there; but it is not its own doing that they are. */
-TEST(test_release_whose_reply_was_lost_after_break_and_others_says_broken)
+TEST_IF(NOTES, test_release_whose_reply_was_lost_after_break_and_others_says_broken)
 {
     struct broken s = broken_lock(w);
     sqlock_lock *next = others(s.b);
@@ -95,7 +95,7 @@ TEST(test_release_whose_reply_was_lost_after_break_and_others_says_broken)
 }
 
 /* P5: as long as it cannot be asked for, it is not told that it was released. */
-TEST(test_release_whose_reply_was_lost_says_nothing_before_it_knows_of_a_break)
+TEST_IF(NOTES, test_release_whose_reply_was_lost_says_nothing_before_it_knows_of_a_break)
 {
     struct broken s = broken_lock(w);
     sqlock_lock *next = others(s.b);

@@ -229,7 +229,7 @@ TEST(test_break_frees_what_the_list_shows, a, b)
 }
 
 /* P5: what the second try finds may be its own doing, and may not. */
-TEST(test_break_whose_reply_was_lost_says_what_the_row_says, m)
+TEST_IF(NOTES, test_break_whose_reply_was_lost_says_what_the_row_says, m)
 {
     sqlock_lock *lock = take_for(m, "nightly", 600000, SQLOCK_NO_RENEW);
     int64_t token = sqlock_lock_token(lock);
@@ -248,7 +248,8 @@ TEST(test_break_whose_reply_was_lost_says_what_the_row_says, m)
 
 /* The row remembers one ended grant: after the next one ended nobody can tell how the first did,
  * but that it was broken, or was not. */
-TEST(test_break_whose_reply_was_lost_finds_its_own_or_is_unsure_after_others_came_and_went, m)
+TEST_IF(NOTES,
+        test_break_whose_reply_was_lost_finds_its_own_or_is_unsure_after_others_came_and_went, m)
 {
     sqlock_lock *lock = take(m, "nightly"), *next;
     int64_t token = sqlock_lock_token(lock);

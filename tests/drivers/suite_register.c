@@ -1,4 +1,5 @@
 /* P5, P13: versioned registers; and rows to lock by name, made beforehand (P12). */
+#define SUITE_NEEDS REGISTERS
 #include <sqlock/register.h>
 
 #include <sqlock/transaction.h>

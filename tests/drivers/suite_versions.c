@@ -2,6 +2,7 @@
  * side is made of this one: by a size that ends earlier or later, and by what is put behind it. */
 #include "tests/drivers/suite_in_transaction.h"
 
+#include <sqlock/migrate.h>
 #include <sqlock/register.h>
 #include <sqlock/transaction.h>
 
@@ -202,6 +203,12 @@ static struct changed *changed(void)
     return c;
 }
 
+static int write_never(const char *text, size_t len, void *user)
+{
+    (void)text, (void)len, (void)user;
+    abort();
+}
+
 static int info_never(const sqlock_info *info, void *user)
 {
     (void)info, (void)user;
@@ -235,6 +242,48 @@ CORE_TEST(test_what_an_older_driver_lacks_is_refused_and_the_rest_works)
     c->dialect.n_scripts = SQLOCK_STMT_HANDSHAKE;
     says(SQLOCK_EREFUSED, open_with_code(w, &c->table, &m, &said));
     test_free(c);
+}
+
+/* A driver for leases only. What it does without is refused by that cause, and not as the fault of
+ * a schema that no migration of this driver could mend. */
+TEST_IF(LEASES_ONLY, test_what_a_driver_does_without_is_refused_and_leases_work, m)
+{
+    sqlock_lock *lock = take(m, "nightly");
+    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
+    sqlock_conn *conn = NULL;
+    int64_t version = 0;
+    size_t len = 0;
+    long runs = spy_runs(-1);
+
+    says(SQLOCK_EREFUSED, sqlock_adopt(m, w, 0, NULL, &conn, &said));
+    assert_null(conn);
+    assert_non_null(strstr(said.text, "does not work on an application's connections"));
+    says(SQLOCK_EREFUSED, sqlock_register_get(m, "x", NULL, 0, &len, &version, &said));
+    says(SQLOCK_EREFUSED, sqlock_register_set(m, "x", "v", 1, 0, NULL, &said));
+    says(SQLOCK_EREFUSED, sqlock_ensure(m, "x", &said));
+    assert_non_null(strstr(said.text, "lacks this request"));
+    assert_int_equal(spy_runs(-1), runs);
+    place_opts(w, &o);
+    says(SQLOCK_EREFUSED, sqlock_migration_verify(spied_driver(), w->place.url, &o, &said));
+    says(SQLOCK_EREFUSED,
+         sqlock_migration_sql(spied_driver(), &o, 0, 1, 0, write_never, NULL, &said));
+    assert_true(sqlock_is_held(lock));
+    give(lock);
+}
+
+/* P5: without notes of breaks the row alone remembers one, and that is enough for the same request.
+ */
+TEST_IF(LEASES_ONLY, test_break_without_notes_whose_reply_was_lost_finds_its_own, m)
+{
+    sqlock_lock *lock = take_for(m, "nightly", 20000, SQLOCK_NO_RENEW);
+
+    spy_lose_reply(SQLOCK_STMT_BREAK);
+    ok(sqlock_break(m, "nightly", sqlock_lock_token(lock), &said));
+    assert_int_equal(spy_runs(SQLOCK_STMT_BREAK), 2);
+    assert_int_equal(spy_runs(SQLOCK_STMT_BREAK_NOTED), 0);
+    says(SQLOCK_ELOST, sqlock_renew(lock, &said));
+    assert_lost(lock, SQLOCK_WHY_BROKEN);
+    assert_true(is_free(m, "nightly"));
 }
 
 /* Notes of breaks came later too. Without one the row forgets a break behind two others. */

@@ -32,6 +32,7 @@ struct quirks {
     bool opens_after_fork;  /* also a child of a process with a manager may have one */
     bool tries_core;        /* here core shows what it decides whatever the driver does */
     bool tokens_leave_gaps; /* they follow the clock all the time */
+    bool leases_only;       /* its dialect lacks all other requests, and notes of breaks */
     /* 1: its server is wanted and not there, and that has been told; then *out_code is for main().
      * NULL: it has none. */
     int (*missing)(int *out_code);

@@ -11,7 +11,7 @@ embed() # AWK STATEMENTS MIGRATION...
     awk=$1
     shift
     $awk -v dialect=postgres -v style='$' -v quote='"' -v schema=public -v fixed_schema=0 \
-        -v checksums='0123456789abcdef' -f schema/qualify.awk -f schema/embed.awk include/sqlock/request.h $tables "$@"
+        -f schema/qualify.awk -f schema/embed.awk include/sqlock/request.h $tables "$@"
 }
 
 tables=schema/postgres/tables.sql
@@ -27,11 +27,13 @@ for awk in gawk mawk original-awk "busybox awk"; do
 done
 
 # A text that was damaged by sed must be refused.
+postgres() { embed awk "$1" $migrations; }
+maker=postgres
 refused() # WHAT SED_SCRIPT
 {
     sed "$2" $statements >"$dir/statements.sql"
     cmp -s $statements "$dir/statements.sql" && { echo "self test: '$2' changes nothing"; bad=1; }
-    embed awk "$dir/statements.sql" $migrations >/dev/null 2>"$dir/message" && {
+    $maker "$dir/statements.sql" >/dev/null 2>"$dir/message" && {
         echo "accepted: $1"
         bad=1
     }
@@ -52,7 +54,7 @@ tables=$tables_said
 # The fake's blocks stand before SQLite's, or in their place.
 fake()
 {
-    awk -v dialect=fake -v own="$1" -v style='?N' -v quote='"' -v schema=main -v fixed_schema=1 -v checksums= \
+    awk -v dialect=fake -v own="$1" -v style='?N' -v quote='"' -v schema=main -v fixed_schema=1 \
         -f schema/qualify.awk -f schema/embed.awk include/sqlock/request.h "$1" schema/sqlite/tables.sql \
         schema/sqlite/statements.sql migrations/sqlite/*.sql
 }
@@ -61,6 +63,20 @@ fake "$dir/own.statements.sql" >/dev/null 2>&1 && { echo "accepted: a block of t
 fake schema/fake/statements.sql >"$dir/fake.c" && ! grep -q strftime "$dir/fake.c" ||
     { echo "the fake's definitions do not count"; bad=1; }
 
+# A driver that is made elsewhere may do without requests, if it names them. Without migrate_differ it needs no tables.
+outside() # STATEMENTS
+{
+    awk -v dialect=small -v style='?N' -v quote='"' -v schema=main -v fixed_schema=1 \
+        -f schema/qualify.awk -f schema/embed.awk include/sqlock/request.h "$1" tests/outside/*.up.sql tests/outside/*.down.sql
+}
+outside tests/outside/statements.sql >/dev/null || bad=1
+statements_said=$statements statements=tests/outside/statements.sql maker=outside
+refused "a request that the driver neither has nor names" 's/^-- :lacks reincarnate/-- :lacks/'
+refused "a request that the driver has, and names" 's/^-- :lacks reincarnate/& renew/'
+refused "a request that there is not" 's/^-- :lacks reincarnate/& renews/'
+refused "a comparison of tables that are not known" 's/^-- :lacks migrate_differ/-- :lacks/; s/^-- :block migrate_close/-- :block migrate_differ\n-- :step\nSELECT 1;\n&/'
+statements=$statements_said
+
 embed awk $statements $(echo migrations/postgres/*.up.sql) >/dev/null 2>&1 &&
     { echo "accepted: a migration without its way down"; bad=1; }
 embed awk $statements $first >/dev/null 2>&1 && { echo "accepted: a table without its migration"; bad=1; }
@@ -68,4 +84,4 @@ embed awk $statements >/dev/null 2>&1 && { echo "accepted: no migrations"; bad=1
 tables=
 embed awk $statements $migrations >/dev/null 2>&1 && { echo "accepted: no tables"; bad=1; }
 
-[ $bad = 0 ] && echo "embed: 12 faults were refused"
+[ $bad = 0 ] && echo "embed: 16 faults were refused"

@@ -31,7 +31,7 @@ hidden=$(find "$dir/stage" -mindepth 1 ! -type l ! -perm -004) && [ -z "$hidden"
 for wanted in include/sqlock/sqlock.h lib64/libsqlock.a lib64/libsqlock.so lib64/libsqlock.so.0 \
     lib64/pkgconfig/libsqlock.pc lib64/libsqlock-fake.so.0 include/sqlock/fake.h bin/sqlock \
     share/man/man1/sqlock.1 lib/systemd/system/sqlock-reap.service lib/systemd/system/sqlock-reap.timer \
-    share/doc/sqlock/sqlock-reap.cron share/doc/sqlock/nightly-job.cron; do
+    share/sqlock/embed.awk share/doc/sqlock/sqlock-reap.cron share/doc/sqlock/nightly-job.cron; do
     [ -e "$dir/stage/opt/sq/$wanted" ] || complain "make install did not install $wanted"
 done
 [ "$(ls "$dir/stage")" = opt ] || complain "make install left its DESTDIR or PREFIX: $(files "$dir/stage")"
