@@ -67,7 +67,7 @@ programs: $(programs)
 # ---- checks --------------------------------------------------------------------------------------
 
 checks := $(addprefix tests/tools/check-,layers.sh headers.sh embed.sh runner.sh mutants.sh symbols.sh \
-    readme.sh install.sh outside.sh) $(addprefix tests/docs/,names.sh english.sh)
+    readme.sh install.sh outside.sh) $(addprefix tests/docs/,names.sh english.sh path.sh)
 # The READMEs' examples run programs of many folders.
 checks += $(if $(filter file,$(origin ONLY)),tests/docs/examples.sh)
 checks += $(if $(filter 1,$(STRICT)),tests/tools/check-format.sh)
@@ -75,6 +75,17 @@ checks += $(if $(filter 1,$(STRICT)),tests/tools/check-format.sh)
 # What takes longer, builds programs or installs is in make check.
 quick_checks := $(addprefix tests/tools/check-,layers.sh headers.sh embed.sh symbols.sh readme.sh) \
     $(addprefix tests/docs/,names.sh english.sh)
+
+# An acquire is traced: core and the fake driver once more, with a call at the entry of each function.
+path := $(if $(filter fake,$(DRIVERS)),$(BUILD)/tests/docs/path)
+$(BUILD)/traced/%.o: %.c $(FLAGS)
+	@mkdir -p $(@D)
+	$(COMPILE) $(flags_core) $(cflags_fake) -O0 -g -finstrument-functions -c -o $@ $<
+$(BUILD)/tests/docs/path: $(patsubst %.c,$(BUILD)/traced/%.o,$(wildcard core/*/*.c drivers/fake/*.c)) \
+    $(BUILD)/obj/gen/fake.o $(BUILD)/obj/tests/docs/path.o
+	@mkdir -p $(@D)
+	$(LINK) -no-pie -o $@ $^ $(libs_fake)
+traced = $(if $(filter tests/docs/path.sh,$(checks)),$(if $(SAN),,$(path)))
 
 # Each bug that is planted in a copy is a check: it passes if its test fails there.
 mutant = $(patsubst %,$(BUILD)/tests/mutants/%.sh,$1)
@@ -134,7 +145,7 @@ patroni:
 	@tests/torture/patroni.sh $(BUILD)/tests/torture/torture $(BUILD)/sqlock
 
 .PHONY: run-all run-mutants
-run-all: all $(programs) $(planted)
+run-all: all $(programs) $(planted) $(traced)
 ifneq ($(left_out),)
 	@echo "SKIP without the drivers $(ABSENT): $(left_out)"
 endif
