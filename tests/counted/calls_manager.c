@@ -1,6 +1,8 @@
 /* Calls on a manager: each is one line of the table at the end. */
 #include "tests/counted/scene.h"
 
+#include <poll.h>
+#include <sqlock/async.h>
 #include <string.h>
 
 /* ---- open ------------------------------------------------------------------------------------ */
@@ -15,6 +17,50 @@ static void check_opened(struct scene *s, int rc)
     assert_true((s->m != NULL) == (rc == 0));
     if (rc != 0)
         assert_int_equal(faulty_open(), 0);
+}
+
+/* ---- in steps -------------------------------------------------------------------------------- */
+
+/* What an event loop does, until op ends. */
+static int step_to_the_end(struct scene *s, sqlock_op *op, sqlock_lock **out_lock,
+                           sqlock_error *err)
+{
+    struct pollfd p = {sqlock_loop_fd(s->m), POLLIN, 0};
+    int64_t end = sqlock_now_us() + patience_ms(20000) * INT64_C(1000);
+
+    while (!sqlock_op_step(op)) {
+        if (sqlock_now_us() > end)
+            fail_msg("a request of an event loop never ends");
+        if (poll(&p, 1, 100) == 1)
+            assert_int_equal(sqlock_loop_step(s->m), 0);
+        assert_true(sqlock_loop_due_us(s->m) > 0 || poll(&p, 1, 0) == 1);
+    }
+    return sqlock_op_finish(op, out_lock, err);
+}
+
+static int open_in_steps(struct scene *s, sqlock_error *err)
+{
+    sqlock_op *op = NULL;
+    int rc = sqlock_open_start(s->driver, s->place.url, &s->opts, &s->m, &op, err);
+
+    assert_true((op != NULL) == (rc == 0) && (s->m != NULL) == (rc == 0));
+    if (rc != 0)
+        return rc;
+    if ((rc = step_to_the_end(s, op, NULL, err)) != 0) {
+        sqlock_close(s->m); /* it could go on */
+        s->m = NULL;
+    }
+    return rc;
+}
+
+static int acquire_in_steps(struct scene *s, sqlock_error *err)
+{
+    sqlock_op *op = NULL;
+    int rc = open_in_steps(s, err);
+
+    if (rc == 0 && (rc = sqlock_acquire_start(s->m, s->name, NULL, &op, err)) == 0)
+        rc = step_to_the_end(s, op, &s->lock, err);
+    return rc;
 }
 
 /* ---- seeing and breaking --------------------------------------------------------------------- */
@@ -262,6 +308,10 @@ static void check_retried(struct scene *s, int rc)
 
 const struct call manager_calls[] = {
     {"open", "sqlock_open", NEEDS_NOTHING, 2, 0, open_it, check_opened, NULL},
+    {"open in steps", "sqlock_open_start sqlock_loop_fd sqlock_loop_step sqlock_loop_due_us",
+     NEEDS_NOTHING, 2, 0, open_in_steps, check_opened, NULL},
+    {"acquire in steps", "sqlock_open_start sqlock_loop_step", NEEDS_NOTHING, 4, 0,
+     acquire_in_steps, NULL, NULL},
     {"list", "sqlock_list", NEEDS_OTHERS, 1, 0, list, check_listed, NULL},
     {"find", "sqlock_find", NEEDS_OTHERS, 1, 0, find, check_found, NULL},
     {"break", "sqlock_break", NEEDS_OTHERS, 1, 0, break_it, check_broken, NULL},
