@@ -1,5 +1,5 @@
-/* The packets that sqlock's driver sends, written by hand, and the client library's blocking calls.
- */
+/* The client library's blocking calls and nothing else: the packets that sqlock's driver sends,
+ * written by hand; and the leanest prepared statements that make a lock. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +27,7 @@ struct own {
     MYSQL *my;
     char name[32];
     struct text acquire, release;
+    struct lean *lean; /* NULL: not the lean loop */
 };
 
 static const char hex_digits[] = "0123456789abcdef";
@@ -145,10 +146,14 @@ static char *cut(char *s, int at)
 }
 
 /* mysql://user:password@host:port/database?socket=PATH, without percent signs. */
-static void connect_to(struct own *own, const char *url)
+static struct own *connect_to(const char *url, int thread)
 {
     char text[1024], *user = text, *options, *database, *host, *password, *port, *socket;
+    struct own *own = calloc(1, sizeof *own);
 
+    if (own == NULL)
+        bench_die("out of memory");
+    snprintf(own->name, sizeof own->name, "bench %d", thread);
     snprintf(text, sizeof text, "%s", strstr(url, "://") + 3);
     options = cut(text, '?');
     socket = options != NULL && strncmp(options, "socket=", 7) == 0 ? options + 7 : NULL;
@@ -165,6 +170,7 @@ static void connect_to(struct own *own, const char *url)
                            port != NULL ? (unsigned)atoi(port) : 0, socket,
                            CLIENT_MULTI_STATEMENTS) == NULL)
         die(own);
+    return own;
 }
 
 /* Send a text, and read all of its answers; returns the token of the last one's row, -1 if that is
@@ -187,19 +193,22 @@ static int64_t ask(struct own *own, const char *sql, size_t len)
     return token;
 }
 
+/* The client library wants that before its first thread. */
+static void create(const char *url)
+{
+    (void)url;
+    mysql_library_init(0, NULL, NULL);
+}
+
 /* As sqlock's sessions work. */
 static void *start(const struct bench_db *db, void *shared, int thread)
 {
     static const char session[] = "SET time_zone = '+00:00';"
                                   "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED";
-    struct own *own = calloc(1, sizeof *own);
+    struct own *own = connect_to(db->url, thread);
 
     (void)shared;
-    if (own == NULL)
-        bench_die("out of memory");
-    connect_to(own, db->url);
     ask(own, session, sizeof session - 1);
-    snprintf(own->name, sizeof own->name, "bench %d", thread);
     make_text(own, &own->acquire, &db->scripts[SQLOCK_STMT_ACQUIRE]);
     make_text(own, &own->release, &db->scripts[SQLOCK_STMT_RELEASE]);
     return own;
@@ -229,26 +238,105 @@ static void pair(void *arg)
         bench_die("bare loop: %s was not released", own->name);
 }
 
-/* The client library wants that before its first thread. */
-static void *open_library(const struct bench_db *db, int threads)
+/* ---- the lean loop --------------------------------------------------------------------------- */
+
+struct lean {
+    MYSQL_STMT *take, *give_back;
+    unsigned char owner[SQLOCK_OWNER_SIZE];
+    unsigned long name_len, owner_len;
+    int64_t token;
+    MYSQL_BIND take_params[2], give_params[3];
+};
+
+static void run(const char *url, const char *sql)
 {
-    (void)db;
-    (void)threads;
-    mysql_library_init(0, NULL, NULL);
-    return NULL;
+    struct own *own = connect_to(url, 0);
+
+    if (mysql_query(own->my, sql) != 0)
+        die(own);
+    end(own);
 }
 
-static const sqlock_driver *driver(void)
+static MYSQL_STMT *prepare(struct own *own, const char *sql, MYSQL_BIND *params)
 {
-    return sqlock_driver_mysql();
+    MYSQL_STMT *stmt = mysql_stmt_init(own->my);
+
+    if (stmt == NULL || mysql_stmt_prepare(stmt, sql, (unsigned long)strlen(sql)) != 0 ||
+        mysql_stmt_bind_param(stmt, params) != 0)
+        die(own);
+    return stmt;
 }
 
-const struct bench_way bench_bare_mysql = {
+static MYSQL_BIND parameter_at(enum enum_field_types type, void *at, unsigned long *len)
+{
+    return (MYSQL_BIND){
+        .buffer_type = type, .buffer = at, .buffer_length = len != NULL ? *len : 8, .length = len};
+}
+
+static void *lean_start(const struct bench_db *db, void *shared, int thread)
+{
+    struct own *own = connect_to(db->url, thread);
+    struct lean *lean = own->lean = calloc(1, sizeof *lean);
+
+    (void)shared;
+    if (lean == NULL)
+        bench_die("out of memory");
+    lean->name_len = (unsigned long)strlen(own->name);
+    lean->owner_len = sizeof lean->owner;
+    lean->take_params[0] = parameter_at(MYSQL_TYPE_BLOB, lean->owner, &lean->owner_len);
+    lean->take_params[1] = parameter_at(MYSQL_TYPE_BLOB, own->name, &lean->name_len);
+    lean->give_params[0] = lean->take_params[1];
+    lean->give_params[1] = lean->take_params[0];
+    lean->give_params[2] = parameter_at(MYSQL_TYPE_LONGLONG, &lean->token, NULL);
+    lean->take = prepare(own,
+                         "UPDATE bench_lean SET owner = ?, token = LAST_INSERT_ID(token + 1), "
+                         "expires = UTC_TIMESTAMP(6) + INTERVAL 30 SECOND "
+                         "WHERE name = ? AND expires <= UTC_TIMESTAMP(6)",
+                         lean->take_params);
+    lean->give_back = prepare(own,
+                              "UPDATE bench_lean SET owner = NULL, expires = DEFAULT "
+                              "WHERE name = ? AND owner = ? AND token = ?",
+                              lean->give_params);
+    return own;
+}
+
+static void lean_end(void *arg)
+{
+    struct own *own = arg;
+
+    mysql_stmt_close(own->lean->take);
+    mysql_stmt_close(own->lean->give_back);
+    free(own->lean);
+    end(own);
+}
+
+static void lean_pair(void *arg)
+{
+    struct own *own = arg;
+    struct lean *lean = own->lean;
+
+    bench_owner(lean->owner);
+    if (mysql_stmt_execute(lean->take) != 0 || mysql_stmt_affected_rows(lean->take) != 1)
+        bench_die("lean loop: %s was not granted: %s", own->name, mysql_stmt_error(lean->take));
+    lean->token = (int64_t)mysql_stmt_insert_id(lean->take);
+    if (mysql_stmt_execute(lean->give_back) != 0 || mysql_stmt_affected_rows(lean->give_back) != 1)
+        bench_die("lean loop: %s was not released: %s", own->name,
+                  mysql_stmt_error(lean->give_back));
+}
+
+const struct bench_client bench_mysql = {
     .database = "mysql",
-    .driver = driver,
-    .name = "libmariadb",
-    .open = open_library,
-    .start = start,
-    .end = end,
-    .pair = pair,
+    .driver = sqlock_driver_mysql,
+    .create = create,
+    .run = run,
+    .lean_table = "CREATE TABLE bench_lean (name VARBINARY(255) PRIMARY KEY, "
+                  "owner VARBINARY(16), token BIGINT NOT NULL DEFAULT 0, "
+                  "expires DATETIME(6) NOT NULL DEFAULT '2000-01-01') ENGINE = InnoDB",
+    .bare = {.name = "our SQL in libmariadb", .start = start, .end = end, .pair = pair},
+    .lean = {.name = "lean loop",
+             .open = bench_lean_open,
+             .close = bench_lean_close,
+             .start = lean_start,
+             .end = lean_end,
+             .pair = lean_pair},
 };

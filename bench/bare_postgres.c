@@ -1,4 +1,4 @@
-/* libpq's prepared statements and nothing else. */
+/* libpq's prepared statements and nothing else: sqlock's own, and the leanest that make a lock. */
 #include <endian.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,29 +23,36 @@ static void check(struct own *own, PGresult *res, ExecStatusType wanted)
         bench_die("bare loop: %s", PQerrorMessage(own->pg));
 }
 
-static void prepare(struct own *own, const char *as, const sqlock_script *script, const Oid *types)
+static void prepare(struct own *own, const char *as, const char *sql, int n, const Oid *types)
 {
-    PGresult *res = PQprepare(own->pg, as, script->steps[0].sql, script->n_params, types);
+    PGresult *res = PQprepare(own->pg, as, sql, n, types);
 
     check(own, res, PGRES_COMMAND_OK);
     PQclear(res);
+}
+
+static struct own *connect_to(const char *url, int thread)
+{
+    struct own *own = malloc(sizeof *own);
+
+    if (own == NULL)
+        bench_die("out of memory");
+    own->pg = PQconnectdb(url);
+    if (PQstatus(own->pg) != CONNECTION_OK)
+        bench_die("bare loop: %s", PQerrorMessage(own->pg));
+    snprintf(own->name, sizeof own->name, "bench %d", thread);
+    return own;
 }
 
 static void *start(const struct bench_db *db, void *shared, int thread)
 {
     static const Oid acquire[] = {BYTES, BYTES, BYTES, INT, INT, INT, BYTES};
     static const Oid release[] = {BYTES, BYTES, BYTES, INT};
-    struct own *own = malloc(sizeof *own);
+    struct own *own = connect_to(db->url, thread);
 
     (void)shared;
-    if (own == NULL)
-        bench_die("out of memory");
-    own->pg = PQconnectdb(db->url);
-    if (PQstatus(own->pg) != CONNECTION_OK)
-        bench_die("bare loop: %s", PQerrorMessage(own->pg));
-    snprintf(own->name, sizeof own->name, "bench %d", thread);
-    prepare(own, "a", &db->scripts[SQLOCK_STMT_ACQUIRE], acquire);
-    prepare(own, "r", &db->scripts[SQLOCK_STMT_RELEASE], release);
+    prepare(own, "a", db->scripts[SQLOCK_STMT_ACQUIRE].steps[0].sql, 7, acquire);
+    prepare(own, "r", db->scripts[SQLOCK_STMT_RELEASE].steps[0].sql, 4, release);
     return own;
 }
 
@@ -88,16 +95,72 @@ static void pair(void *arg)
     PQclear(res);
 }
 
-static const sqlock_driver *driver(void)
+/* ---- the lean loop --------------------------------------------------------------------------- */
+
+static void run(const char *url, const char *sql)
 {
-    return sqlock_driver_postgres();
+    struct own *own = connect_to(url, 0);
+    PGresult *res = PQexec(own->pg, sql);
+
+    check(own, res, PGRES_COMMAND_OK);
+    PQclear(res);
+    end(own);
 }
 
-const struct bench_way bench_bare_postgres = {
+static void *lean_start(const struct bench_db *db, void *shared, int thread)
+{
+    static const Oid take[] = {BYTES, BYTES}, give_back[] = {BYTES, BYTES, INT};
+    struct own *own = connect_to(db->url, thread);
+
+    (void)shared;
+    prepare(own, "t",
+            "UPDATE bench_lean SET owner = $2, token = token + 1, "
+            "expires = clock_timestamp() + interval '30 s' "
+            "WHERE name = $1 AND expires <= clock_timestamp() RETURNING token",
+            2, take);
+    prepare(own, "g",
+            "UPDATE bench_lean SET owner = NULL, expires = DEFAULT "
+            "WHERE name = $1 AND owner = $2 AND token = $3",
+            3, give_back);
+    return own;
+}
+
+static void lean_pair(void *arg)
+{
+    struct own *own = arg;
+    unsigned char owner[SQLOCK_OWNER_SIZE];
+    uint64_t token;
+    const char *values[] = {own->name, (char *)owner, (char *)&token};
+    const int lens[] = {(int)strlen(own->name), sizeof owner, sizeof token};
+    static const int formats[] = {1, 1, 1};
+    PGresult *res;
+
+    bench_owner(owner);
+    res = PQexecPrepared(own->pg, "t", 2, values, lens, formats, 1);
+    check(own, res, PGRES_TUPLES_OK);
+    if (PQntuples(res) != 1)
+        bench_die("lean loop: %s was not granted", own->name);
+    memcpy(&token, PQgetvalue(res, 0, 0), sizeof token);
+    PQclear(res);
+    res = PQexecPrepared(own->pg, "g", 3, values, lens, formats, 1);
+    check(own, res, PGRES_COMMAND_OK);
+    if (PQcmdTuples(res)[0] != '1')
+        bench_die("lean loop: %s was not released", own->name);
+    PQclear(res);
+}
+
+const struct bench_client bench_postgres = {
     .database = "postgres",
-    .driver = driver,
-    .name = "libpq",
-    .start = start,
-    .end = end,
-    .pair = pair,
+    .driver = sqlock_driver_postgres,
+    .run = run,
+    .lean_table = "CREATE TABLE bench_lean (name bytea PRIMARY KEY, owner bytea, "
+                  "token bigint NOT NULL DEFAULT 0, "
+                  "expires timestamptz NOT NULL DEFAULT '-infinity') WITH (fillfactor = 50)",
+    .bare = {.name = "our SQL in libpq", .start = start, .end = end, .pair = pair},
+    .lean = {.name = "lean loop",
+             .open = bench_lean_open,
+             .close = bench_lean_close,
+             .start = lean_start,
+             .end = end,
+             .pair = lean_pair},
 };

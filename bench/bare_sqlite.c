@@ -1,4 +1,5 @@
-/* SQLite's prepared statements and nothing else, in the transactions that sqlock makes of them. */
+/* SQLite's prepared statements and nothing else: sqlock's own, in the transactions that it makes of
+ * them, and the leanest that make a lock. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 struct own {
     sqlite3 *db;
     sqlite3_stmt *begin, *commit, *look, *grant, *answer, *release, *released;
+    sqlite3_stmt *take, *give_back; /* of the lean loop */
     char name[32];
 };
 
@@ -37,19 +39,26 @@ static void create(const char *url)
     sqlite3_close(db);
 }
 
-static void *start(const struct bench_db *db, void *shared, int thread)
+static struct own *connect_to(const char *url, int thread)
 {
-    const sqlock_script *acquire = &db->scripts[SQLOCK_STMT_ACQUIRE];
     struct own *own = calloc(1, sizeof *own);
 
-    (void)shared;
     if (own == NULL)
         bench_die("out of memory");
-    if (sqlite3_open(db->url + strlen("sqlite:"), &own->db) != SQLITE_OK ||
+    if (sqlite3_open(url + strlen("sqlite:"), &own->db) != SQLITE_OK ||
         sqlite3_busy_timeout(own->db, WAIT_MS) != SQLITE_OK ||
         sqlite3_exec(own->db, "PRAGMA synchronous = FULL", NULL, NULL, NULL) != SQLITE_OK)
         bench_die("bare loop: %s", sqlite3_errmsg(own->db));
     snprintf(own->name, sizeof own->name, "bench %d", thread);
+    return own;
+}
+
+static void *start(const struct bench_db *db, void *shared, int thread)
+{
+    const sqlock_script *acquire = &db->scripts[SQLOCK_STMT_ACQUIRE];
+    struct own *own = connect_to(db->url, thread);
+
+    (void)shared;
     own->begin = prepare(own, "BEGIN IMMEDIATE");
     own->commit = prepare(own, "COMMIT");
     own->look = prepare(own, acquire->steps[0].sql);
@@ -63,8 +72,8 @@ static void *start(const struct bench_db *db, void *shared, int thread)
 static void end(void *arg)
 {
     struct own *own = arg;
-    sqlite3_stmt *all[] = {own->begin,  own->commit,  own->look,    own->grant,
-                           own->answer, own->release, own->released};
+    sqlite3_stmt *all[] = {own->begin,   own->commit,   own->look, own->grant,    own->answer,
+                           own->release, own->released, own->take, own->give_back};
 
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         sqlite3_finalize(all[i]);
@@ -72,18 +81,23 @@ static void end(void *arg)
     free(own);
 }
 
-/* Returns the column `token` of the answer, -1 if there is none. */
-static int64_t step(struct own *own, sqlite3_stmt *stmt)
+/* Returns the answer's column number `column`, -1 if there is none. */
+static int64_t step_for(struct own *own, sqlite3_stmt *stmt, int column)
 {
-    int64_t token = -1;
+    int64_t value = -1;
     int rc;
 
     while ((rc = sqlite3_step(stmt)) == SQLITE_ROW)
-        token = sqlite3_column_int64(stmt, SQLOCK_COL_TOKEN);
+        value = sqlite3_column_int64(stmt, column);
     if (rc != SQLITE_DONE)
         bench_die("bare loop: %s", sqlite3_errmsg(own->db));
     sqlite3_reset(stmt);
-    return token;
+    return value;
+}
+
+static int64_t step(struct own *own, sqlite3_stmt *stmt)
+{
+    return step_for(own, stmt, SQLOCK_COL_TOKEN);
 }
 
 static void bind(struct own *own, sqlite3_stmt *stmt, const unsigned char *owner)
@@ -124,17 +138,68 @@ static void pair(void *arg)
     step(own, own->commit);
 }
 
-static const sqlock_driver *driver(void)
+/* ---- the lean loop --------------------------------------------------------------------------- */
+
+static void run(const char *url, const char *sql)
 {
-    return sqlock_driver_sqlite();
+    struct own *own = connect_to(url, 0);
+
+    if (sqlite3_exec(own->db, sql, NULL, NULL, NULL) != SQLITE_OK)
+        bench_die("lean loop: %s", sqlite3_errmsg(own->db));
+    end(own);
 }
 
-const struct bench_way bench_bare_sqlite = {
+static void *lean_start(const struct bench_db *db, void *shared, int thread)
+{
+    struct own *own = connect_to(db->url, thread);
+
+    (void)shared;
+    own->take =
+        prepare(own, "UPDATE bench_lean SET owner = ?2, token = token + 1, "
+                     "expires = CAST(strftime('%s', 'now') AS INTEGER) + 30 "
+                     "WHERE name = ?1 AND expires <= CAST(strftime('%s', 'now') AS INTEGER) "
+                     "RETURNING token");
+    own->give_back = prepare(own, "UPDATE bench_lean SET owner = NULL, expires = 0 "
+                                  "WHERE name = ?1 AND owner = ?2 AND token = ?3");
+    return own;
+}
+
+static void lean_bind(struct own *own, sqlite3_stmt *stmt, const unsigned char *owner)
+{
+    sqlite3_bind_text(stmt, 1, own->name, -1, SQLITE_STATIC);
+    sqlite3_bind_blob(stmt, 2, owner, SQLOCK_OWNER_SIZE, SQLITE_STATIC);
+}
+
+static void lean_pair(void *arg)
+{
+    struct own *own = arg;
+    unsigned char owner[SQLOCK_OWNER_SIZE];
+    int64_t token;
+
+    bench_owner(owner);
+    lean_bind(own, own->take, owner);
+    if ((token = step_for(own, own->take, 0)) < 0)
+        bench_die("lean loop: %s was not granted", own->name);
+    lean_bind(own, own->give_back, owner);
+    sqlite3_bind_int64(own->give_back, 3, token);
+    step(own, own->give_back);
+    if (sqlite3_changes(own->db) != 1)
+        bench_die("lean loop: %s was not released", own->name);
+}
+
+const struct bench_client bench_sqlite = {
     .database = "sqlite",
-    .driver = driver,
-    .name = "sqlite3",
+    .driver = sqlock_driver_sqlite,
     .create = create,
-    .start = start,
-    .end = end,
-    .pair = pair,
+    .run = run,
+    .lean_table = "CREATE TABLE bench_lean (name TEXT PRIMARY KEY, owner BLOB, "
+                  "token INTEGER NOT NULL DEFAULT 0, expires INTEGER NOT NULL DEFAULT 0) "
+                  "WITHOUT ROWID",
+    .bare = {.name = "our SQL in sqlite3", .start = start, .end = end, .pair = pair},
+    .lean = {.name = "lean loop",
+             .open = bench_lean_open,
+             .close = bench_lean_close,
+             .start = lean_start,
+             .end = end,
+             .pair = lean_pair},
 };

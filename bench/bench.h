@@ -1,6 +1,6 @@
 /* What the benchmark measures with. A way is one means to acquire and release a lock: sqlock, or a
- * bare loop over the client library that sends the same statements. Both are run in turns, so that
- * a machine that drifts harms both alike; only their ratio means something. */
+ * loop over the client library alone. Ways are run in turns, so that a machine that drifts harms
+ * all alike; only their ratios mean something. */
 #ifndef BENCH_BENCH_H
 #define BENCH_BENCH_H
 
@@ -10,30 +10,30 @@
 #include <sqlock/driver.h>
 
 #define BENCH_THREADS_MAX 64
-#define BENCH_PAIRS_MAX   31
+#define BENCH_RUNS_MAX    31
+#define BENCH_WAYS_MAX    3
 #define BENCH_LEASE_MS    30000
+#define BENCH_LOOK_MS     1000 /* with less for a run it is a look, which is short in all else too */
+#define BENCH_LEASES      100000 /* that the bars for leases are about */
 
 /* A database to measure on, migrated and empty of locks. */
 struct bench_db {
-    const char *name; /* "postgres" */
     const char *url;
     const sqlock_driver *driver;
     const sqlock_script *scripts; /* rendered, for the bare loops */
-    const struct bench_way *bare;
+    const struct bench_client *client;
 };
 
 /* All of it ends the program with a message when the database fails: a benchmark that went on would
  * measure something else. */
 struct bench_way {
-    const char *name; /* of the client library, or "sqlock" */
-    /* For bare loops: the database that this is the bare loop of. */
-    const char *database;
-    const sqlock_driver *(*driver)(void);
-    /* Make the database itself as applications have it; NULL where it is there already. */
-    void (*create)(const char *url);
+    const char *name;
     /* What all threads share; NULL where there is nothing. */
     void *(*open)(const struct bench_db *db, int threads);
-    void (*close)(void *shared);
+    void (*close)(const struct bench_db *db, void *shared);
+    /* Around each turn of this way; NULL where there is nothing to do. */
+    void (*turn_begins)(void);
+    void (*turn_ends)(void);
     /* One thread's own. */
     void *(*start)(const struct bench_db *db, void *shared, int thread);
     void (*end)(void *own);
@@ -41,27 +41,67 @@ struct bench_way {
     void (*pair)(void *own);
 };
 
-extern const struct bench_way bench_sqlock;
-extern const struct bench_way bench_bare_sqlite;
-extern const struct bench_way bench_bare_postgres;
-extern const struct bench_way bench_bare_mysql;
+extern const struct bench_way bench_sqlock;         /* a connection for each thread */
+extern const struct bench_way bench_sqlock_default; /* default options */
+extern const struct bench_way bench_sqlock_alone;   /* the same, and each request goes alone */
+
+/* What is written with a client library alone. */
+struct bench_client {
+    const char *database; /* "postgres" */
+    const sqlock_driver *(*driver)(void);
+    /* Before all else; makes the database itself as applications have it. NULL: nothing to do. */
+    void (*create)(const char *url);
+    /* Run a statement without an answer, on a connection of its own. */
+    void (*run)(const char *url, const char *sql);
+    /* sqlock's own statements. */
+    struct bench_way bare;
+    /* What a user would write who wants nothing but the lock: a kept row, one UPDATE to take it,
+     * one to give it back. lean_table creates its table, bench_lean. */
+    struct bench_way lean;
+    const char *lean_table;
+};
+
+/* The lean loop's table, with a row for each thread: the same on each database. */
+void *bench_lean_open(const struct bench_db *db, int threads);
+void bench_lean_close(const struct bench_db *db, void *shared);
+
+extern const struct bench_client bench_sqlite, bench_postgres, bench_mysql;
+
+struct bench_settings {
+    int runs, ms; /* of each way, and how long each of them is */
+    int leases;
+    const char *json; /* NULL: write none */
+};
+
+/* Measure all, print it, and return it as JSON. */
+struct json_t *bench_measure(const struct bench_db *db, const struct bench_settings *s);
 
 /* One run of one way. */
 struct bench_run {
     double pairs_per_s;
     double p50_us, p99_us; /* of a pair */
     double cpu_us;         /* of this process, all threads, for a pair */
+    double slowest;        /* pairs of the slowest thread, as a part of the threads' mean */
 };
 
+/* A ratio, run by run. */
 struct bench_ratio {
-    int threads;
-    int runs;                            /* of each way */
-    struct bench_run ours, bare;         /* the medians */
-    double ratio, ratio_low, ratio_high; /* ours / bare, run by run: median, least, most */
+    double median, least, most;
 };
 
-/* Run both ways in turns: so many runs, in each of which either way works for ms milliseconds. */
-struct bench_ratio bench_compare(const struct bench_db *db, int threads, int runs, int ms);
+struct bench_comparison {
+    int threads, runs, n;
+    const struct bench_way *ways[BENCH_WAYS_MAX];
+    struct bench_run medians[BENCH_WAYS_MAX];
+    /* Of the first way to this one. */
+    struct bench_ratio rate[BENCH_WAYS_MAX], p99[BENCH_WAYS_MAX];
+    struct bench_ratio slowest; /* of the first way */
+};
+
+/* Run n ways in turns: so many runs, in each of which every way works for ms milliseconds. */
+struct bench_comparison bench_compare(const struct bench_db *db,
+                                      const struct bench_way *const *ways, int n, int threads,
+                                      int runs, int ms);
 
 struct bench_handover {
     int times;
@@ -70,16 +110,26 @@ struct bench_handover {
 /* Two processes pass one lock to and fro. */
 struct bench_handover bench_hand_over(const struct bench_db *db, int times);
 
-struct bench_renewals {
-    int leases;
-    int rounds;              /* in which each lease was renewed once, about */
-    int requests;            /* that the driver was asked for them */
-    double batch_ms;         /* median time of one request */
+struct bench_leases {
+    int leases, lease_ms;
+    int held;                /* at the end */
+    double rss_bytes;        /* that the process grew for each lease */
+    double heap_bytes;       /* that malloc() gave for each lease */
+    double cpu;              /* of one core, this process */
+    double cpu_outside;      /* the same, without the time in the driver and the client library */
+    double renewed_per_s;    /* leases */
     double leases_per_batch; /* mean */
-    double cpu_ms_per_round; /* of this process */
+    double batch_ms;         /* median time of one request */
 };
-/* A manager holds so many leases for some seconds and renews them by itself. */
-struct bench_renewals bench_renew(const struct bench_db *db, int leases, int seconds);
+/* A manager holds so many leases, and renews them by itself; measured for some seconds. */
+struct bench_leases bench_hold(const struct bench_db *db, int leases, int lease_ms, int seconds);
+
+/* Figures that have a bar, or shall get one. They are printed together at the end. */
+enum bench_bar { BENCH_NO_BAR, BENCH_AT_LEAST, BENCH_AT_MOST };
+void bench_figure(const char *database, const char *what, struct bench_ratio value,
+                  enum bench_bar is, double bar);
+/* Print them with their verdicts, and return them as JSON. */
+struct json_t *bench_figures(void);
 
 double bench_cpu_us(void);                                   /* of this process, so far */
 double bench_percentile(double *values, size_t n, double p); /* sorts values */

@@ -1,6 +1,7 @@
-/* Two ways in turns, with any number of threads. */
+/* Several ways in turns, with any number of threads. */
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "bench.h"
 
@@ -41,13 +42,14 @@ static void *work(void *arg)
         pthread_barrier_wait(&c->begin);
         if (c->until == 0)
             break;
-        for (now = sqlock_now_us(); now < c->until;) {
+        now = sqlock_now_us();
+        do { /* at least once: in the first turn the row is made, which bare loops need */
             before = now;
             c->way->pair(own);
             now = sqlock_now_us();
             if (w->n < SAMPLES_MAX)
                 w->samples[w->n++] = (double)(now - before);
-        }
+        } while (now < c->until);
         pthread_barrier_wait(&c->end);
     }
     c->way->end(own);
@@ -79,9 +81,13 @@ static void crew_turn(struct crew *c, int64_t us)
     const int64_t begun = sqlock_now_us();
     const double cpu_us = bench_cpu_us();
 
+    if (c->way->turn_begins != NULL)
+        c->way->turn_begins();
     c->until = begun + us;
     pthread_barrier_wait(&c->begin);
     pthread_barrier_wait(&c->end);
+    if (c->way->turn_ends != NULL)
+        c->way->turn_ends();
     c->worked_us += (double)(sqlock_now_us() - begun);
     c->cpu_us += bench_cpu_us() - cpu_us;
 }
@@ -99,10 +105,13 @@ static struct bench_run sum_up(const struct crew *c)
 {
     struct bench_run run = {0};
     double *all = NULL;
-    size_t n = 0, at = 0;
+    size_t n = 0, at = 0, fewest = SIZE_MAX;
 
-    for (int i = 0; i < c->threads; i++)
+    for (int i = 0; i < c->threads; i++) {
         n += c->workers[i].n;
+        if (c->workers[i].n < fewest)
+            fewest = c->workers[i].n;
+    }
     if ((all = malloc((n + 1) * sizeof *all)) == NULL)
         bench_die("out of memory");
     for (int i = 0; i < c->threads; i++)
@@ -110,6 +119,7 @@ static struct bench_run sum_up(const struct crew *c)
             all[at++] = c->workers[i].samples[k];
     run.pairs_per_s = (double)n * 1e6 / c->worked_us;
     run.cpu_us = c->cpu_us / (double)n;
+    run.slowest = (double)fewest * c->threads / (double)n;
     run.p50_us = bench_percentile(all, n, 0.50);
     run.p99_us = bench_percentile(all, n, 0.99);
     free(all);
@@ -129,66 +139,84 @@ static struct bench_run crew_end(struct crew *c)
     pthread_barrier_destroy(&c->begin);
     pthread_barrier_destroy(&c->end);
     if (c->way->close != NULL)
-        c->way->close(c->shared);
+        c->way->close(c->db, c->shared);
     return run;
 }
 
-/* One run of both. Several threads do not end a turn together (who waits for SQLite's writer may
- * come late), so they have a single one. */
-static void run_both(const struct bench_db *db, int threads, int ms, int first,
-                     struct bench_run out[2])
+/* One run of all. Several threads do not end a turn together (who waits for SQLite's writer may
+ * come late), so they have a single one. Who goes first changes, so that a drift favours no one. */
+static void run_all(const struct bench_comparison *c, const struct bench_db *db, int ms, int first,
+                    struct bench_run *out)
 {
-    const struct bench_way *ways[2] = {&bench_sqlock, db->bare};
-    const int turns = threads == 1 && ms > TURN_MS ? ms / TURN_MS : 1;
+    const int turns = c->threads == 1 && ms > TURN_MS ? ms / TURN_MS : 1;
     const int64_t us = (int64_t)ms * 1000;
-    struct crew crews[2] = {0};
+    struct crew crews[BENCH_WAYS_MAX] = {0};
 
-    for (int i = 0; i < 2; i++)
-        crew_begin(&crews[i], db, ways[i], threads);
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < c->n; i++)
+        crew_begin(&crews[i], db, c->ways[i], c->threads);
+    for (int i = 0; i < c->n; i++)
         crew_warm_up(&crews[i], us / WARM_UP_PART);
-    for (int turn = 0; turn < turns; turn++) {
-        /* Who goes first changes, so that a drift favours neither. */
-        crew_turn(&crews[(first + turn) % 2], us / turns);
-        crew_turn(&crews[(first + turn + 1) % 2], us / turns);
-    }
-    for (int i = 0; i < 2; i++)
+    for (int turn = 0; turn < turns; turn++)
+        for (int i = 0; i < c->n; i++)
+            crew_turn(&crews[(first + turn + i) % c->n], us / turns);
+    for (int i = 0; i < c->n; i++)
         out[i] = crew_end(&crews[i]);
 }
 
-static struct bench_run median(const struct bench_run *runs, int n)
+/* Of one field (its offset) of so many runs. */
+static struct bench_ratio spread(const struct bench_run *runs, int n, size_t field)
 {
-    double rate[BENCH_PAIRS_MAX], p50[BENCH_PAIRS_MAX], p99[BENCH_PAIRS_MAX], cpu[BENCH_PAIRS_MAX];
+    double values[BENCH_RUNS_MAX];
 
-    for (int i = 0; i < n; i++) {
-        rate[i] = runs[i].pairs_per_s;
-        p50[i] = runs[i].p50_us;
-        p99[i] = runs[i].p99_us;
-        cpu[i] = runs[i].cpu_us;
-    }
-    return (struct bench_run){
-        bench_percentile(rate, (size_t)n, 0.5), bench_percentile(p50, (size_t)n, 0.5),
-        bench_percentile(p99, (size_t)n, 0.5), bench_percentile(cpu, (size_t)n, 0.5)};
+    for (int i = 0; i < n; i++)
+        memcpy(&values[i], (const char *)&runs[i] + field, sizeof values[i]);
+    /* It sorts them. */
+    return (struct bench_ratio){.median = bench_percentile(values, (size_t)n, 0.5),
+                                .least = values[0],
+                                .most = values[n - 1]};
 }
 
-struct bench_ratio bench_compare(const struct bench_db *db, int threads, int runs, int ms)
+#define SPREAD(runs, n, field) spread(runs, n, offsetof(struct bench_run, field))
+
+static struct bench_run median(const struct bench_run *runs, int n)
 {
-    struct bench_run ours[BENCH_PAIRS_MAX], bare[BENCH_PAIRS_MAX];
-    struct bench_ratio result = {.threads = threads, .runs = runs};
-    double ratio[BENCH_PAIRS_MAX];
+    return (struct bench_run){.pairs_per_s = SPREAD(runs, n, pairs_per_s).median,
+                              .p50_us = SPREAD(runs, n, p50_us).median,
+                              .p99_us = SPREAD(runs, n, p99_us).median,
+                              .cpu_us = SPREAD(runs, n, cpu_us).median,
+                              .slowest = SPREAD(runs, n, slowest).median};
+}
 
-    for (int i = 0; i < runs; i++) {
-        struct bench_run both[2];
+/* The first way's medians and ratios to way number i. */
+static void judge(struct bench_comparison *c, struct bench_run runs[][BENCH_RUNS_MAX], int i)
+{
+    struct bench_run ratios[BENCH_RUNS_MAX] = {0};
 
-        run_both(db, threads, ms, i % 2, both);
-        ours[i] = both[0];
-        bare[i] = both[1];
-        ratio[i] = ours[i].pairs_per_s / bare[i].pairs_per_s;
+    for (int k = 0; k < c->runs; k++) {
+        ratios[k].pairs_per_s = runs[0][k].pairs_per_s / runs[i][k].pairs_per_s;
+        ratios[k].p99_us = runs[0][k].p99_us / runs[i][k].p99_us;
     }
-    result.ours = median(ours, runs);
-    result.bare = median(bare, runs);
-    result.ratio = bench_percentile(ratio, (size_t)runs, 0.5);
-    result.ratio_low = ratio[0]; /* sorted by now */
-    result.ratio_high = ratio[runs - 1];
-    return result;
+    c->medians[i] = median(runs[i], c->runs);
+    c->rate[i] = SPREAD(ratios, c->runs, pairs_per_s);
+    c->p99[i] = SPREAD(ratios, c->runs, p99_us);
+}
+
+struct bench_comparison bench_compare(const struct bench_db *db,
+                                      const struct bench_way *const *ways, int n, int threads,
+                                      int runs, int ms)
+{
+    struct bench_comparison c = {.threads = threads, .runs = runs, .n = n};
+    struct bench_run all[BENCH_WAYS_MAX][BENCH_RUNS_MAX], one[BENCH_WAYS_MAX];
+
+    for (int i = 0; i < n; i++)
+        c.ways[i] = ways[i];
+    for (int k = 0; k < runs; k++) {
+        run_all(&c, db, ms, k % n, one);
+        for (int i = 0; i < n; i++)
+            all[i][k] = one[i];
+    }
+    for (int i = 0; i < n; i++)
+        judge(&c, all, i);
+    c.slowest = SPREAD(all[0], runs, slowest);
+    return c;
 }

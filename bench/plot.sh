@@ -6,10 +6,13 @@ awk -v where="$2" '
 # The figures come one a line, as jansson writes them.
 { gsub(/[",]/, "") }
 $1 == "database:" { database = $2 }
-$1 == "threads:" { rows++; name[rows] = database; threads[rows] = $2 }
+$1 == "threads:" { n = $2 }
 $1 == "runs:" { runs = $2 }
 $1 == "ms:" { ms = $2 }
-$1 == "sqlock:" || $1 == "bare:" { way = $1 }
+# A connection for each thread, and the bare loop behind it.
+$1 == "way:" { way = /way: sqlock$/ ? "sqlock" : /way: our SQL/ && way == "sqlock" ? "bare" : "" }
+way == "" { next }
+$1 == "way:" && way == "sqlock" { rows++; name[rows] = database; threads[rows] = n }
 $1 == "pairs_per_s:" { pairs[rows, way] = $2; if ($2 > most) most = $2 }
 $1 == "ratio:" { ratio[rows] = $2 }
 $1 == "ratio_least:" { least[rows] = $2 }
@@ -39,8 +42,8 @@ END {
         label = name[i] == "mysql" ? "MariaDB" : name[i] == "postgres" ? "PostgreSQL" : "SQLite, WAL"
         text(20, y + 14, label)
         text(20, y + 30, threads[i] == 1 ? "1 thread" : threads[i] " threads", " font-size=\"12\" fill=\"#486581\"")
-        bar(y + 2, pairs[i, "sqlock:"], "#2f6fb0")
-        bar(y + 19, pairs[i, "bare:"], "#bcccdc")
+        bar(y + 2, pairs[i, "sqlock"], "#2f6fb0")
+        bar(y + 19, pairs[i, "bare"], "#bcccdc")
         text(650, y + 22, sprintf("%.2f (%.2f to %.2f)", ratio[i], least[i], best[i]))
     }
     text(20, height - 12, where "; medians of " runs " runs of " ms " ms each way, in turns of 50 ms", " font-size=\"12\" fill=\"#486581\"")

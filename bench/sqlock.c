@@ -1,33 +1,61 @@
-/* sqlock's own way: one manager for all threads, a connection for each. */
+/* sqlock's own ways: one manager for all threads, with a connection for each or with the default
+ * options, and the latter once more without requests that go out together. */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "bench.h"
+#include "core/engine/batch.h"
 
 struct own {
     sqlock *m;
     char name[32];
 };
 
-static void *open_manager(const struct bench_db *db, int threads)
+static sqlock *open_with(const struct bench_db *db, const sqlock_open_opts *o)
 {
-    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
     sqlock_error err;
     sqlock *m = NULL;
 
-    o.connections = threads + 1; /* one is kept for renewals */
-    o.lease_ms = BENCH_LEASE_MS;
-    if (sqlock_open(db->driver, db->url, &o, &m, &err) != 0)
+    if (sqlock_open(db->driver, db->url, o, &m, &err) != 0)
         bench_die("%s", err.text);
     return m;
 }
 
-static void close_manager(void *shared)
+static void *open_connections(const struct bench_db *db, int threads)
 {
+    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
+
+    o.connections = threads + 1; /* one is kept for renewals */
+    o.lease_ms = BENCH_LEASE_MS;
+    return open_with(db, &o);
+}
+
+static void *open_default(const struct bench_db *db, int threads)
+{
+    (void)threads;
+    return open_with(db, NULL);
+}
+
+static void close_manager(const struct bench_db *db, void *shared)
+{
+    (void)db;
     sqlock_close(shared);
 }
 
-static void *start(const struct bench_db *db, void *shared, int thread)
+static int usual_most;
+
+static void go_alone(void)
+{
+    usual_most = batch_most;
+    batch_most = 1;
+}
+
+static void go_as_usual(void)
+{
+    batch_most = usual_most;
+}
+
+static void *start(const struct bench_db *db, void *shared, int number)
 {
     struct own *own = malloc(sizeof *own);
 
@@ -35,7 +63,7 @@ static void *start(const struct bench_db *db, void *shared, int thread)
     if (own == NULL)
         bench_die("out of memory");
     own->m = shared;
-    snprintf(own->name, sizeof own->name, "bench %d", thread);
+    snprintf(own->name, sizeof own->name, "bench %d", number);
     return own;
 }
 
@@ -51,11 +79,12 @@ static void pair(void *arg)
     sqlock_lock_free(lock);
 }
 
-const struct bench_way bench_sqlock = {
-    .name = "sqlock",
-    .open = open_manager,
-    .close = close_manager,
-    .start = start,
-    .end = free,
-    .pair = pair,
-};
+#define WAY(...)                                                                                   \
+    {                                                                                              \
+        __VA_ARGS__, .close = close_manager, .start = start, .end = free, .pair = pair             \
+    }
+
+const struct bench_way bench_sqlock = WAY(.name = "sqlock", .open = open_connections);
+const struct bench_way bench_sqlock_default = WAY(.name = "sqlock, default", .open = open_default);
+const struct bench_way bench_sqlock_alone = WAY(.name = "sqlock, each alone", .open = open_default,
+                                                .turn_begins = go_alone, .turn_ends = go_as_usual);
