@@ -70,7 +70,9 @@ extern const struct bench_client bench_sqlite, bench_postgres, bench_mysql;
 struct bench_settings {
     int runs, ms; /* of each way, and how long each of them is */
     int leases;
-    const char *json; /* NULL: write none */
+    int pairs;                             /* 0: measure; else only make so many */
+    double instructions, all_instructions; /* of a pair: core and driver, the process; 0: unknown */
+    const char *json;                      /* NULL: write none */
 };
 
 /* Measure all, print it, and return it as JSON. */
@@ -102,6 +104,9 @@ struct bench_comparison {
 struct bench_comparison bench_compare(const struct bench_db *db,
                                       const struct bench_way *const *ways, int n, int threads,
                                       int runs, int ms);
+
+/* So many pairs on one thread, for a tool that counts what they take. */
+void bench_pairs(const struct bench_db *db, int pairs);
 
 struct bench_handover {
     int times;

@@ -1,8 +1,10 @@
 /* make bench: what a lock costs, beside what the database alone costs.
  *
- *   bench [--runs N] [--ms N] [--leases N] [--json FILE] NAME=URL...
+ *   bench [--runs N] [--ms N] [--leases N] [--instructions OURS/ALL] [--json FILE] NAME=URL...
+ *   bench --pairs N NAME=URL
  *
- * Tables on stdout, the same figures in FILE. */
+ * Tables on stdout, the same figures in FILE. The second form makes N pairs on one thread, and
+ * measures nothing: instructions.sh counts what they take. */
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,7 +46,7 @@ static json_t *visit(const char *url, const struct bench_client *client,
     struct bench_db db = {.url = url, .driver = client->driver(), .client = client};
     struct texts *texts = NULL;
     sqlock_error err;
-    json_t *out;
+    json_t *out = NULL;
 
     if (client->create != NULL)
         client->create(url);
@@ -52,7 +54,10 @@ static json_t *visit(const char *url, const struct bench_client *client,
         texts_render(db.driver->dialect, NULL, NULL, &texts, &err) != 0)
         bench_die("%s", err.text);
     db.scripts = texts_scripts(texts);
-    out = bench_measure(&db, s);
+    if (s->pairs > 0)
+        bench_pairs(&db, s->pairs);
+    else
+        out = bench_measure(&db, s);
     texts_free(texts);
     return out;
 }
@@ -62,6 +67,8 @@ static void read_options(int argc, char **argv, struct bench_settings *s)
     static const struct option options[] = {{"runs", required_argument, NULL, 'r'},
                                             {"ms", required_argument, NULL, 'm'},
                                             {"leases", required_argument, NULL, 'l'},
+                                            {"pairs", required_argument, NULL, 'p'},
+                                            {"instructions", required_argument, NULL, 'i'},
                                             {"json", required_argument, NULL, 'j'},
                                             {NULL, 0, NULL, 0}};
     int c;
@@ -73,6 +80,10 @@ static void read_options(int argc, char **argv, struct bench_settings *s)
             s->ms = atoi(optarg);
         else if (c == 'l')
             s->leases = atoi(optarg);
+        else if (c == 'p')
+            s->pairs = atoi(optarg);
+        else if (c == 'i')
+            sscanf(optarg, "%lf/%lf", &s->instructions, &s->all_instructions);
         else if (c == 'j')
             s->json = optarg;
         else
@@ -87,6 +98,8 @@ static void read_options(int argc, char **argv, struct bench_settings *s)
 
 static void print_head(const struct bench_settings *s)
 {
+    if (s->pairs > 0)
+        return;
     printf(
         "acquire and release, each thread its own lock; medians of %d runs of %d ms each way,\n"
         "run in turns. ratio: of the first way to this one, the median of the %d, with the least\n"
@@ -112,7 +125,8 @@ int main(int argc, char **argv)
                               visit(eq + 1, find_client(argv[i], (size_t)(eq - argv[i])), &s));
     }
     json_object_set_new(all, "databases", databases);
-    json_object_set_new(all, "figures", bench_figures());
+    if (s.pairs == 0)
+        json_object_set_new(all, "figures", bench_figures());
     if (s.json != NULL && json_dump_file(all, s.json, JSON_INDENT(2) | JSON_REAL_PRECISION(6)) != 0)
         bench_die("%s cannot be written", s.json);
     json_decref(all);

@@ -159,6 +159,21 @@ static json_t *hold(const struct bench_db *db, const struct bench_settings *s)
                      "request_ms", l.batch_ms);
 }
 
+static json_t *instructions(const struct bench_db *db, const struct bench_settings *s)
+{
+    if (strcmp(db->client->database, "postgres") != 0)
+        return json_null();
+    if (s->instructions <= 0) {
+        printf("%-9s instructions of a pair: SKIPPED, nothing could count them\n",
+               db->client->database);
+        return json_null();
+    }
+    bench_figure(db->client->database, "1 thread: instructions of a pair, core and driver",
+                 single(s->instructions), BENCH_AT_MOST, 7900);
+    return json_pack("{s:f, s:f}", "core_and_driver", s->instructions, "process",
+                     s->all_instructions);
+}
+
 json_t *bench_measure(const struct bench_db *db, const struct bench_settings *s)
 {
     json_t *out = json_pack("{s:s}", "database", db->client->database), *pairs = json_array();
@@ -169,5 +184,6 @@ json_t *bench_measure(const struct bench_db *db, const struct bench_settings *s)
     json_object_set_new(out, "acquire_release", pairs);
     json_object_set_new(out, "hand_over", hand_over(db, s));
     json_object_set_new(out, "leases", hold(db, s));
+    json_object_set_new(out, "instructions_of_a_pair", instructions(db, s));
     return out;
 }

@@ -14,14 +14,20 @@ finish()
 trap finish EXIT
 trap 'exit 130' HUP INT TERM
 
-databases=
-has() { case " $BUILT_DRIVERS " in *" $1 "*) true ;; *) false ;; esac; }
+databases= instructions=
+has()
+{
+    case " $BUILT_DRIVERS " in *" $1 "*) return 0 ;; esac
+    echo "$1: SKIPPED, the driver is not built" >&2
+    return 1
+}
 ! has sqlite || databases="sqlite=sqlite:$dir/bench.db"
 if has postgres; then
     url=${SQLOCK_BENCH_POSTGRES_URL:-}
     [ -n "$url" ] || url=$(tests/tools/pg.sh start) && [ -n "$url" ] || exit 1
     [ -n "${SQLOCK_BENCH_POSTGRES_URL:-}" ] || postgres=$url
     databases="$databases postgres=$url"
+    instructions=$(bench/instructions.sh "$1" "postgres=$url")
 fi
 if has mysql; then
     url=${SQLOCK_BENCH_MYSQL_URL:-}
@@ -30,4 +36,4 @@ if has mysql; then
     databases="$databases mysql=$url"
 fi
 # shellcheck disable=SC2086
-"$@" $databases
+"$@" --instructions "${instructions:-0}" $databases

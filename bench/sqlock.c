@@ -88,3 +88,14 @@ const struct bench_way bench_sqlock = WAY(.name = "sqlock", .open = open_connect
 const struct bench_way bench_sqlock_default = WAY(.name = "sqlock, default", .open = open_default);
 const struct bench_way bench_sqlock_alone = WAY(.name = "sqlock, each alone", .open = open_default,
                                                 .turn_begins = go_alone, .turn_ends = go_as_usual);
+
+void bench_pairs(const struct bench_db *db, int pairs)
+{
+    sqlock *m = open_connections(db, 1);
+    struct own *own = start(db, m, 0);
+
+    for (int i = 0; i < pairs; i++)
+        pair(own);
+    free(own);
+    sqlock_close(m);
+}
