@@ -1,14 +1,10 @@
-#   make bench      measure acquire and release against a bare loop of the same statements
-#     BENCH="--runs 1 --ms 200" for a look; published figures come from its defaults
+#   make bench      measure what a lock costs, against loops over the client library alone
+#     BENCH="--runs 1 --ms 100" for a look; published figures come from its defaults. It installs nothing
 
 BENCH_JSON ?= $(BUILD)/bench.json
 
-.PHONY: bench run-bench
-bench:
-	@tests/tools/deps.sh
-	@+$(MAKE) --no-print-directory run-bench
-
-run-bench: $(BUILD)/bench/bench
+.PHONY: bench
+bench: $(BUILD)/bench/bench
 	@bench/run.sh $< --json $(BENCH_JSON) $(BENCH)
 
 bare := $(filter $(wildcard bench/bare_*.c),$(DRIVERS:%=bench/bare_%.c))
