@@ -3,7 +3,6 @@
  * Integers are written in decimal and bytes as X'hex', which no character set, sql_mode or quoting
  * rule touches. A prepared statement would need a second round trip, and the non-blocking calls of
  * both client libraries only know texts. */
-#include <stdio.h>
 #include <string.h>
 
 #include "mysql.h"
@@ -37,12 +36,25 @@ static void text_put_hex(struct sink *out, const unsigned char *data, size_t len
     text_put(out, "'", 1);
 }
 
+/* snprintf() took a quarter of the CPU that renewals cost this process. */
+static void text_put_int(struct sink *out, int64_t i)
+{
+    char digits[20];
+    size_t at = sizeof digits;
+    uint64_t rest = i < 0 ? -(uint64_t)i : (uint64_t)i;
+
+    do
+        digits[--at] = (char)('0' + rest % 10);
+    while ((rest /= 10) > 0);
+    if (i < 0)
+        digits[--at] = '-';
+    text_put(out, digits + at, sizeof digits - at);
+}
+
 /* A text of the application's is written by its bytes too, in the character set in which the server
  * reads the session's statements. So it stays what it is, and is a text, not bytes. */
 static void text_put_value(struct sink *out, const sqlock_value *v, const char *charset)
 {
-    char number[24];
-
     if (v->type == SQLOCK_TEXT) {
         text_put(out, "_", 1);
         text_put(out, charset, strlen(charset));
@@ -53,7 +65,7 @@ static void text_put_value(struct sink *out, const sqlock_value *v, const char *
     else if (v->type == SQLOCK_NULL)
         text_put(out, "NULL", 4);
     else
-        text_put(out, number, (size_t)snprintf(number, sizeof number, "%lld", (long long)v->i));
+        text_put_int(out, v->i);
 }
 
 const char *my_find(const char *from, const char *end, char what)
