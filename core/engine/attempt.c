@@ -10,7 +10,6 @@
 #include "core/engine/op.h"
 #include "core/engine/pool.h"
 #include "core/engine/renewals.h"
-#include "core/engine/server.h"
 #include "core/sql/requests.h"
 
 #define ROOM_LEAST_US  5000  /* time for one more attempt, if a late one does no harm */
@@ -123,23 +122,6 @@ static int attempt_cancelled(sqlock_op *op, int rc)
                             "the database did not answer, and other requests waited");
 }
 
-/* What an old server has granted, extended, broken or noted may be unknown to the new one. Such a
- * request is sent again to the new server. */
-static int attempt_lost_with_server(sqlock_op *op, const struct conn *c, int rc)
-{
-    int moved;
-
-    mutex_lock(&op->m->mu);
-    op->server = c->server;
-    moved = !server_is_ours(op->m, c);
-    mutex_unlock(&op->m->mu);
-    if (!moved || rc != 0 || !request_is(op->request.stmt, SQLOCK_REQ_FORGOTTEN))
-        return rc;
-    return sqlock_error_set(&op->err, SQLOCK_EUNREACH,
-                            SQLOCK_RETRY | SQLOCK_RECONNECT | request_doubt(op->request.stmt),
-                            "another server took over while this one answered");
-}
-
 /* Send the request over c, together with those of others that wait with the same kind. Without the
  * mutex. */
 static int attempt_send(sqlock_op *op, const struct plan *p, struct conn *c, sqlock_rows *rows,
@@ -155,10 +137,6 @@ static int attempt_send(sqlock_op *op, const struct plan *p, struct conn *c, sql
 
     assert(op->running == NULL);
     a->received = sqlock_now_us();
-    if ((rc = attempt_lost_with_server(op, c, rc)) != 0)
-        hosts_failed(m, c, a->sent, &op->err);
-    if (rc == SQLOCK_ETIMEOUT) /* the attempt's time is up, but perhaps not the op's */
-        op->err.flags |= SQLOCK_RETRY;
     if (rc != 0 && c->until != TIME_NEVER)
         op->patient = 1;
     if (b != NULL)

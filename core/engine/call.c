@@ -4,6 +4,7 @@
 
 #include "core/base/text.h"
 #include "core/engine/call.h"
+#include "core/engine/hosts.h"
 #include "core/engine/server.h"
 #include "core/sql/requests.h"
 
@@ -67,20 +68,27 @@ static int call_enter(sqlock *m, struct conn *c, sqlock_op *op, sqlock_error *er
     return is_over ? sqlock_error_set(err, SQLOCK_ECANCELLED, 0, "cancelled") : 0;
 }
 
-static void call_leave(sqlock *m, struct conn *c, sqlock_op *op, const sqlock_rows *rows,
-                       int64_t sent, int64_t received)
+/* Returns 1 if the connection is not to the manager's server any more. */
+static int call_leave(sqlock *m, struct conn *c, sqlock_op *op, const sqlock_rows *rows,
+                      int64_t sent, int64_t received)
 {
+    int moved;
+
     mutex_lock(&m->mu);
     assert(c->busy && c->running);
     assert(op == NULL || op->running == c);
     c->running = 0;
-    if (op != NULL)
+    moved = !server_is_ours(m, c);
+    if (op != NULL) {
         op->running = NULL;
+        op->server = c->server;
+    }
     /* Learn nothing from another server's clock, or from one that may be a replica. */
-    if (c->accepted && server_is_ours(m, c) && sqlock_rows_count(rows) > 0 &&
+    if (c->accepted && !moved && sqlock_rows_count(rows) > 0 &&
         rows_int(rows, 0, SQLOCK_COL_NOW, 0) != 0)
         manager_saw_clock(m, sent, received, rows_int(rows, 0, SQLOCK_COL_NOW, 0));
     mutex_unlock(&m->mu);
+    return moved;
 }
 
 /* The call was cancelled because another connection met another server. Its caller did not cancel
@@ -100,13 +108,22 @@ static int call_moved_away(sqlock *m, const struct conn *c, const sqlock_op *op,
                  : rc;
 }
 
+/* What an old server has done may be unknown to the new one. */
+static int call_forgotten(sqlock_stmt stmt, sqlock_rows *rows, sqlock_error *err)
+{
+    rows_clear(rows);
+    return sqlock_error_set(err, SQLOCK_EUNREACH,
+                            SQLOCK_RETRY | SQLOCK_RECONNECT | request_doubt(stmt),
+                            "another server took over while this one answered");
+}
+
 int call_rows(sqlock *m, struct conn *c, sqlock_op *op, sqlock_stmt stmt,
               const sqlock_value *values, size_t n, int64_t deadline, sqlock_rows *rows,
               int64_t *out_sent, sqlock_error *err)
 {
     sqlock_error own;
     int64_t sent;
-    int rc;
+    int rc, moved;
 
     err = err != NULL ? err : &own;
     if ((rc = texts_has(m->texts, stmt, err)) != 0 || (rc = call_enter(m, c, op, err)) != 0)
@@ -120,8 +137,14 @@ int call_rows(sqlock *m, struct conn *c, sqlock_op *op, sqlock_stmt stmt,
                          "the driver gave no reason");
     if (rc != 0 && !request_is(stmt, SQLOCK_REQ_EACH))
         rows_clear(rows);
-    call_leave(m, c, op, rows, sent, sqlock_now_us());
+    moved = call_leave(m, c, op, rows, sent, sqlock_now_us());
     rc = call_moved_away(m, c, op, rc, err);
+    if (rc == 0 && moved && request_is(stmt, SQLOCK_REQ_FORGOTTEN))
+        rc = call_forgotten(stmt, rows, err);
+    if (rc != 0)
+        hosts_failed(m, c, sent, err);
+    if (rc == SQLOCK_ETIMEOUT) /* this call's time is up, but perhaps not that of what it is for */
+        err->flags |= SQLOCK_RETRY;
     if (out_sent != NULL)
         *out_sent = sent;
     return rc;

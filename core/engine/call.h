@@ -14,9 +14,16 @@ struct answer {
     const sqlock_rows *rows; /* all of it; of an op's answer, until its verb has judged it */
 };
 
-/* Run a request n times on c, and note the server's clock. *out_sent, if out_sent is not NULL: when
- * the request was sent. op, if not NULL, may cancel it. After an error the flags say what became of
- * the connection (SQLOCK_RECONNECT) and of the request (SQLOCK_MAYBE). */
+/* The one way for a request: run it n times on c until the deadline, note the server's clock, and
+ * judge how it ended.
+ * - A driver that lacks it is not called. Nor is one for an op that was cancelled.
+ * - The answer of a server that another one has replaced fails if that one may not know of it
+ *   (SQLOCK_REQ_FORGOTTEN).
+ * - A host that has fallen silent, or has become read-only, is left for another one.
+ *
+ * *out_sent, if out_sent is not NULL: when the request was sent. op, if not NULL, may cancel it.
+ * After an error the flags say what became of the connection (SQLOCK_RECONNECT) and of the request
+ * (SQLOCK_MAYBE). c need not be of the pool. */
 int call_rows(sqlock *m, struct conn *c, sqlock_op *op, sqlock_stmt stmt,
               const sqlock_value *values, size_t n, int64_t deadline, sqlock_rows *rows,
               int64_t *out_sent, sqlock_error *err);

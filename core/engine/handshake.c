@@ -290,7 +290,7 @@ int handshake(sqlock *m, struct conn *c, sqlock_op *op, int last_resort, int64_t
 }
 
 /* Privileges are not checked: the user that migrates may differ from the user that takes locks. */
-int handshake_server(sqlock *m, void *native, int64_t deadline, sqlock_error *err)
+int handshake_server(sqlock *m, struct conn *c, int64_t deadline, sqlock_error *err)
 {
     sqlock_value accept_weak = value_int((m->flags & SQLOCK_OPEN_ACCEPT_WEAK) != 0);
     sqlock_error own = {0};
@@ -298,7 +298,7 @@ int handshake_server(sqlock *m, void *native, int64_t deadline, sqlock_error *er
     int rc;
 
     rows_init(&rows);
-    rc = m->driver->run(native, SQLOCK_STMT_HANDSHAKE, &accept_weak, 1, deadline, &rows, &own);
+    rc = call_rows(m, c, NULL, SQLOCK_STMT_HANDSHAKE, &accept_weak, 1, deadline, &rows, NULL, &own);
     if (rc == SQLOCK_ESCHEMA || (rc == SQLOCK_EDENIED && !(own.flags & SQLOCK_RECONNECT)))
         rc = 0;
     else if (rc != 0)

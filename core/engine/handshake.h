@@ -20,7 +20,7 @@ int handshake_serves(sqlock *m, struct conn *c, sqlock_op *op, sqlock_stmt stmt,
 /* 0, or SQLOCK_ESCHEMA: libraries of this generation may not use such a schema. */
 int handshake_generation(int version, int needs, sqlock_error *err);
 /* 0, or why the handshake would refuse this server, whatever schema it has. */
-int handshake_server(sqlock *m, void *native, int64_t deadline, sqlock_error *err);
+int handshake_server(sqlock *m, struct conn *c, int64_t deadline, sqlock_error *err);
 
 /* The newest schema that this library knows, which is that of its newest migration. */
 int handshake_schema_version(const sqlock_driver *driver);

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/engine/hosts.h"
 #include "core/engine/locks.h"
 #include "core/engine/pool.h"
 #include "core/engine/renewals.h"
@@ -248,8 +247,6 @@ static void renewals_send(sqlock *m, struct batch *b, sqlock_rows *rows, int64_t
     renewals_note_server(m, b, c);
     rc = call_rows(m, c, NULL, SQLOCK_STMT_RENEW, b->values, b->n, renewals_call_deadline(m, b),
                    rows, out_sent, &err);
-    if (rc != 0)
-        hosts_failed(m, c, *out_sent, &err);
     renewals_note_use(m, c, rc);
     pool_give(m, c, rc != 0 && (err.flags & SQLOCK_RECONNECT));
 }

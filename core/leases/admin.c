@@ -53,8 +53,6 @@ static int list_fetch(sqlock *m, const char *after, size_t after_len, const sqlo
             stale = c->used;
             rc = call_rows(m, c, NULL, SQLOCK_STMT_LIST, values, 1,
                            hosts_room(m, sqlock_now_us(), deadline), rows, &sent, &failure);
-            if (rc != 0)
-                hosts_failed(m, c, sent, &failure);
             pool_give(m, c, rc != 0 && (failure.flags & SQLOCK_RECONNECT));
         }
         if (rc == 0 || !(failure.flags & (SQLOCK_RETRY | SQLOCK_RECONNECT)) ||

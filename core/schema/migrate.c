@@ -135,7 +135,7 @@ static int migrate_reach(struct migrator *g, struct goal *goal)
 {
     int rc;
 
-    assert(g->conn != NULL && goal->version >= 0);
+    assert(g->conn.native != NULL && goal->version >= 0);
     g->changes = 1; /* a dry run reports what a real one would do */
     if (!(goal->flags & SQLOCK_MIGRATE_DRY_RUN)) {
         rc = migrator_alone(g, !(goal->flags & SQLOCK_MIGRATE_DOWN), migrate_between, goal);

@@ -190,14 +190,14 @@ static int guard_in_transaction(struct migrator *g, int (*work)(struct migrator 
     sqlock_error ignored;
     int rc;
 
-    if ((rc = driver->begin(g->conn, guard_wait_limit(g), &g->err)) != 0)
+    if ((rc = driver->begin(g->conn.native, guard_wait_limit(g), &g->err)) != 0)
         return rc;
     /* look only after the lock is taken, to see what others did before */
     if ((rc = guard_take_lock(g)) == 0 && (rc = migrator_look(g)) == 0)
         rc = work(g, arg);
     if (rc == 0)
-        return driver->commit(g->conn, sqlock_now_us() + g->m->request_us, &g->err);
-    driver->rollback(g->conn, sqlock_now_us() + g->m->request_us, &ignored);
+        return driver->commit(g->conn.native, sqlock_now_us() + g->m->request_us, &g->err);
+    driver->rollback(g->conn.native, sqlock_now_us() + g->m->request_us, &ignored);
     return rc;
 }
 

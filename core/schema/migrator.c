@@ -28,13 +28,21 @@ int migrator_init(struct migrator *g, const sqlock_driver *driver, const char *u
     return (g->rows = rows_new()) == NULL ? error_nomem(&g->err) : 0;
 }
 
+static int migrator_open(struct migrator *g, uint32_t host, int64_t until, struct conn *out,
+                         sqlock_error *err)
+{
+    *out =
+        (struct conn){.busy = 1, .wake = -1, .until = TIME_NEVER, .host = host > 0 ? host - 1 : 0};
+    return pool_connect(g->m, -1, host, until, &out->native, err);
+}
+
 static int migrator_visit(void *arg, uint32_t host, int last_resort, int64_t until,
                           sqlock_error *err)
 {
     (void)last_resort;
     struct migrator *g = arg;
 
-    return pool_connect(g->m, -1, host, until, &g->conn, err);
+    return migrator_open(g, host, until, &g->conn, err);
 }
 
 /* Learn what the server says about itself before any of our tables is read. It is not known yet who
@@ -43,16 +51,16 @@ static int migrator_visit(void *arg, uint32_t host, int last_resort, int64_t unt
 static int migrator_judge(struct migrator *g, uint32_t host, int64_t until, sqlock_error *err)
 {
     struct texts *ours = g->m->texts;
-    void *conn = NULL;
+    struct conn c;
     int rc;
 
     g->m->texts = g->nowhere;
-    rc = pool_connect(g->m, -1, host, until, &conn, err);
+    rc = migrator_open(g, host, until, &c, err);
     g->m->texts = ours;
     if (rc != 0)
         return rc;
-    rc = handshake_server(g->m, conn, until, err);
-    g->m->driver->close(conn);
+    rc = handshake_server(g->m, &c, until, err);
+    g->m->driver->close(c.native);
     return rc == SQLOCK_EREFUSED && g->judging == JUDGE_WRITABLE ? 0 : rc;
 }
 
@@ -130,8 +138,8 @@ void migrator_meet_server(struct migrator *g)
 
 int migrator_close(struct migrator *g, const char *verb, int rc, sqlock_error *err)
 {
-    if (g->conn != NULL)
-        g->m->driver->close(g->conn);
+    if (g->conn.native != NULL)
+        g->m->driver->close(g->conn.native);
     sqlock_mem_free(g->ledger);
     rows_free(g->rows);
     sqlock_close(g->m);
@@ -145,11 +153,8 @@ int migrator_close(struct migrator *g, const char *verb, int rc, sqlock_error *e
 int migrator_send(struct migrator *g, sqlock_stmt stmt, const sqlock_value *values,
                   int64_t deadline)
 {
-    int rc = texts_has(g->m->texts, stmt, &g->err);
-
-    assert(g->conn != NULL);
     rows_clear(g->rows);
-    return rc != 0 ? rc : g->m->driver->run(g->conn, stmt, values, 1, deadline, g->rows, &g->err);
+    return call_rows(g->m, &g->conn, NULL, stmt, values, 1, deadline, g->rows, NULL, &g->err);
 }
 
 int migrator_run(struct migrator *g, sqlock_stmt stmt, const sqlock_value *values)
@@ -169,7 +174,7 @@ int migrator_exec(struct migrator *g, const char *sql)
     if (text == NULL)
         return error_nomem(&g->err);
     if ((rc = guard_keep(g, &deadline)) == 0)
-        rc = g->m->driver->exec(g->conn, text, deadline, &g->err);
+        rc = g->m->driver->exec(g->conn.native, text, deadline, &g->err);
     sqlock_mem_free(text);
     return rc;
 }
@@ -332,7 +337,7 @@ int migrator_check_opening(struct migrator *g)
     if ((rc = handshake_generation(g->version, g->min_reader, &g->err)) != 0 ||
         (rc = guard_keep(g, &deadline)) != 0)
         return rc;
-    return handshake_server(g->m, g->conn, deadline, &g->err);
+    return handshake_server(g->m, &g->conn, deadline, &g->err);
 }
 
 int migrator_check_drift(struct migrator *g)

@@ -18,8 +18,8 @@ enum judging { JUDGE_ALL, JUDGE_WRITABLE, JUDGE_NOTHING };
 
 /* One connection that looks at the schema or changes it. */
 struct migrator {
-    sqlock *m; /* holds the options; its connections and threads are not used */
-    void *conn;
+    sqlock *m;        /* holds the options; its connections and threads are not used */
+    struct conn conn; /* of no pool */
     enum judging judging;
     struct texts *nowhere; /* texts with tables that cannot exist; only while it connects */
     sqlock_rows *rows;
