@@ -56,6 +56,7 @@ static void checks_answered(sqlock_lock *lock, const struct answer *a)
     if (a->outcome == SQLOCK_OUT_DONE) {
         lock->unchecked = 0;
         lock->server_end = a->now + a->left;
+        lock->end_server = lock->m->server;
         lock_apply(lock, LEASE_CONFIRMED, a->sent + a->left - lock->lease.margin);
     } else if (lock->doubted) {
         why = lock_denied(lock, a);

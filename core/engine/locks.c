@@ -205,6 +205,7 @@ int lock_granted(sqlock_lock *lock, const struct answer *answer, int64_t now)
         return 0;
     lock->token = answer->token;
     lock->server_end = answer->now + answer->left;
+    lock->end_server = answer->server;
     lock->pending = PENDING_NOTHING;
     lock_change(lock, LEASE_GRANTED, now, from);
     if (answer->server != lock->m->server)
@@ -233,6 +234,7 @@ void lock_renewed(sqlock_lock *lock, const struct answer *answer, int64_t now)
         return;
     lock->unchecked = 0;
     lock->server_end = answer->now + answer->left;
+    lock->end_server = answer->server;
     lock->failures = 0;
     lock->doubted = 0;
     lock_change(lock, LEASE_RENEWED, now, call_counts_from(lock->m, answer));

@@ -130,6 +130,7 @@ struct sqlock_lock {
     enum lock_pending pending;
     int64_t token;      /* 0: not known */
     int64_t server_end; /* end of the lease by the server's clock, as last confirmed */
+    int64_t end_server; /* the server that confirmed it (sqlock.server) */
     int64_t retry_at;   /* do not renew before that time */
     int failures;       /* renewals without an answer, in a row */
     int renewing;       /* a renewal is under way */

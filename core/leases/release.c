@@ -87,11 +87,12 @@ static void release_denied(sqlock_op *op, sqlock_why why, int64_t now)
 
 /* The row has a new owner. After a release whose reply was lost, before the lease's end by the
  * server's clock, only that release can have let another owner in. The only other cause is a break
- * while the holder lives. */
+ * while the holder lives. That holds only for a server that had confirmed the lease: another one
+ * may have lost it, and granted the lock again. */
 static int release_seems_applied(const sqlock_lock *lock, const struct answer *a)
 {
     return lock->release_sent && lock_denied(lock, a) == SQLOCK_WHY_TAKEN &&
-           a->now < lock->server_end;
+           a->server == lock->end_server && a->now < lock->server_end;
 }
 
 /* Find out whether the release or a break let another owner in. The row forgets a break after two
@@ -197,8 +198,10 @@ static void release_answered(sqlock_op *op, const struct answer *a, int64_t now)
     }
     op->phase = RELEASE_BEGIN;
     if (phase == RELEASE_LOOK) {
-        if (a->outcome == SQLOCK_OUT_DONE)
+        if (a->outcome == SQLOCK_OUT_DONE) {
             op->lock->server_end = a->now + a->left;
+            op->lock->end_server = a->server;
+        }
         op->phase = RELEASE_GIVE_BACK;
     } else if (phase == RELEASE_CAUSE && a->outcome == SQLOCK_OUT_BROKEN) {
         release_denied(op, SQLOCK_WHY_BROKEN, now);

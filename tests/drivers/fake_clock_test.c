@@ -117,6 +117,18 @@ TEST(test_grant_that_survived_a_failover_is_still_held, m)
     give(lock);
 }
 
+/* P5: the new server had lost the grant, so no release let the next holder in. */
+TEST(test_release_after_a_failover_does_not_hide_the_loss, m)
+{
+    sqlock_lock *lock = take_for(m, "nightly", 20000, SQLOCK_NO_RENEW), *next;
+
+    sqlock_fake_failover(fake_at(&w->place));
+    next = take(open_manager(w, NULL), "nightly");
+    says(SQLOCK_ELOST, sqlock_release(lock, &said));
+    drop(lock);
+    give(next);
+}
+
 TEST(test_P2_tokens_rise_over_each_failover, m)
 {
     int64_t last = 0;
