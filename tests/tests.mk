@@ -19,7 +19,7 @@
 # Each file with a main() is a program. The other files of its folder are linked into each of them.
 # tests/lib is for all; its check.o is always linked, because it works without a call.
 
-ONLY ?= self unit drivers schema input faults counted races $(if $(COMMAND),cli torture) mutants
+ONLY ?= self unit drivers schema input faults counted races sim $(if $(COMMAND),cli torture) mutants
 folders := $(addprefix tests/,$(ONLY))
 has_main = $(if $(wildcard $1),$(shell grep -lE '^int main\b|^TEST_MAIN' $(wildcard $1)))
 mains := $(foreach f,$(folders),$(call has_main,$f/*.c))
@@ -44,12 +44,19 @@ $(BUILD)/libtest.a: $(call objects,tests/lib/*.c)
 	@rm -f $@
 	$(AR) rcs $@ $^
 
+# What a folder's programs need besides. The simulation stands before the machine of core/base, gives
+# the fake database its clock, and takes its judge from the torture.
+objects_sim := $(patsubst %,$(BUILD)/obj/tests/torture/%.o,check_answers check_book check_claims check_load \
+    check_report check_rows check_shared check_spans history text)
+link_sim := -Wl,--wrap=clock_gettime
+folder_of = $(notdir $(patsubst %/,%,$(dir $1)))
+
 define program_rule
-$1: $(patsubst $(BUILD)/%,$(BUILD)/obj/%.o,$1) \
+$1: $(patsubst $(BUILD)/%,$(BUILD)/obj/%.o,$1) $(objects_$(call folder_of,$1)) \
     $(patsubst %.c,$(BUILD)/obj/%.o,$(call helpers,$(patsubst $(BUILD)/%,%,$(dir $1)))) \
     $(BUILD)/obj/tests/lib/check.o $(BUILD)/libtest.a $(INSIDE) | $(COMMAND)
 	@mkdir -p $$(@D)
-	$$(LINK) -o $$@ $$^ $$(CLIENT_LIBS) $$(if $$(COMMAND),$$(libs_jansson)) -lcmocka -ldl
+	$$(LINK) $(link_$(call folder_of,$1)) -o $$@ $$^ $$(CLIENT_LIBS) $$(if $$(COMMAND),$$(libs_jansson)) -lcmocka -ldl
 endef
 $(foreach p,$(programs),$(eval $(call program_rule,$p)))
 
