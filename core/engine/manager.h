@@ -138,6 +138,7 @@ struct sqlock_lock {
     int doubted;        /* the last answer denied it: look once more before believing that */
     int unchecked;      /* no renewal will show whether the new server has it: look at it */
     int release_sent;   /* a release may have been applied */
+    int64_t given_back; /* the token of a late grant that may have been given back; 0: none */
     int guards;         /* it was guarded, perhaps by another handle: a guard may be open */
     int64_t lost_until; /* a lost acquire may be granted until then, by the server's clock */
     int quiet;          /* released or freed: no new callback begins */

@@ -41,11 +41,16 @@ static int acquire_send(sqlock_op *op, int64_t now)
                    value_bytes(label, strlen(label)));
 }
 
+/* A late grant that may have been given back is not acquired once more: its release may be on its
+ * way, and would end the new lease. */
 static int acquire_next(sqlock_op *op, int64_t now)
 {
     const sqlock_lock *lock = op->lock;
 
-    if (op->phase == ACQUIRE_GRANT && verb_must_lengthen(op))
+    if (lock->given_back != 0) {
+        op->token = lock->given_back;
+        op->phase = ACQUIRE_GIVE_BACK;
+    } else if (op->phase == ACQUIRE_GRANT && verb_must_lengthen(op))
         op->phase = ACQUIRE_LENGTHEN;
     switch ((enum acquire_phase)op->phase) {
     case ACQUIRE_LENGTHEN:
@@ -233,16 +238,31 @@ static void acquire_end_too_slow(sqlock_op *op, int ended)
                                  (long long)(op->lock->lease.ttl / 1000), op->late));
 }
 
+/* This owner was released, and is never granted the lock again (P5). */
+static void acquire_ended(sqlock_op *op, sqlock_why why, int64_t now)
+{
+    op->lock->pending = PENDING_NOTHING;
+    lock_change(op->lock, LEASE_DENIED, now, why);
+    op_done(op,
+            sqlock_error_set(&op->err, SQLOCK_ELOST, 0, "this owner's grant was already released"));
+}
+
 static void acquire_gave_back(sqlock_op *op, const struct answer *a, int64_t now)
 {
     sqlock_lock *lock = op->lock;
     int ended = a->outcome == SQLOCK_OUT_DONE || answer_why(a, op->token) != SQLOCK_WHY_NONE;
 
-    if (ended) {
-        lock->pending = PENDING_NOTHING;
-        lock_change(lock, LEASE_RELEASED, now, 0);
+    if (op->settle && ended) {
+        acquire_ended(op, SQLOCK_WHY_NOT_GRANTED, now);
+    } else if (op->settle) {
+        verb_locked(op, now);
+    } else {
+        if (ended) {
+            lock->pending = PENDING_NOTHING;
+            lock_change(lock, LEASE_RELEASED, now, 0);
+        }
+        acquire_end_too_slow(op, ended);
     }
-    acquire_end_too_slow(op, ended);
 }
 
 /* If the reply to a grant came late, the same request extends the lease before the lock is handed
@@ -265,15 +285,6 @@ void verb_granted(sqlock_op *op, const struct answer *a, int64_t now)
         op->token = a->token;
         op->phase = ACQUIRE_GIVE_BACK;
     }
-}
-
-/* This owner was released, and is never granted the lock again (P5). */
-static void acquire_ended(sqlock_op *op, sqlock_why why, int64_t now)
-{
-    op->lock->pending = PENDING_NOTHING;
-    lock_change(op->lock, LEASE_DENIED, now, why);
-    op_done(op,
-            sqlock_error_set(&op->err, SQLOCK_ELOST, 0, "this owner's grant was already released"));
 }
 
 /* Every server draws tokens above its floor. This token is below the floor of another server that
@@ -344,14 +355,16 @@ static void acquire_answered(sqlock_op *op, const struct answer *a, int64_t now)
 static void acquire_failed(sqlock_op *op, int64_t now)
 {
     enum acquire_phase phase = (enum acquire_phase)op->phase;
+    int maybe = (op->err.flags & SQLOCK_MAYBE) != 0;
 
     op->phase = ACQUIRE_GRANT;
-    if (phase == ACQUIRE_GIVE_BACK) {
+    if (phase == ACQUIRE_GIVE_BACK && maybe)
+        op->lock->given_back = op->token;
+    if (phase == ACQUIRE_GIVE_BACK && !op->settle) {
         acquire_end_too_slow(op, 0);
         return;
     }
-    if (phase == ACQUIRE_GRANT && op->err.flags & SQLOCK_MAYBE &&
-        op->not_after > op->lock->lost_until)
+    if (phase == ACQUIRE_GRANT && maybe && op->not_after > op->lock->lost_until)
         op->lock->lost_until = op->not_after;
     op_failed(op, now);
 }

@@ -160,4 +160,19 @@ TEST(test_P5_a_late_grant_that_may_not_be_given_back_is_unsure, other)
     }
 }
 
+/* P4, P5: the release is still on its way. It would end what settling says is ours. */
+TEST(test_late_grant_that_may_be_given_back_is_not_settled_as_held, m, other)
+{
+    sqlock_acquire_opts o = wait_opts(10000, 400, SQLOCK_NO_RENEW);
+    sqlock_lock *lock = NULL;
+
+    fault(w, SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_SLOW, 3, 250);
+    fault(w, SQLOCK_STMT_RELEASE, SQLOCK_FAULT_LATE, 1, 100);
+    says(SQLOCK_EUNSURE, sqlock_acquire(m, "nightly", &o, &lock, &said));
+    says(SQLOCK_ELOST, sqlock_settle(lock, 1000, &said));
+    assert_lost(lock, SQLOCK_WHY_NOT_GRANTED);
+    assert_true(is_free(other, "nightly"));
+    drop(lock);
+}
+
 TEST_MAIN_ON(fake)
