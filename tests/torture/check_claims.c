@@ -121,15 +121,19 @@ static const struct event *settled_by(const struct book *b, const struct event *
     return NULL;
 }
 
-/* Until when this may have been granted a token of which nobody else tells. */
-static int64_t granted_until(const struct book *b, const struct event *x)
+/* Until when this may have been granted a token of which nobody else tells; e is told of such a
+ * one. Another server that took over may have lost the settling, and still have the grant. */
+static int64_t granted_until(const struct book *b, const struct event *x, const struct event *e)
 {
-    const struct event *settled;
+    const struct event *settled = NULL;
 
     if (!event_returned(x))
         return x->invoke_us + LINGER_US;
-    if (x->outcome == SQLOCK_EUNSURE)
-        return (settled = settled_by(b, x)) ? settled->return_us : x->return_us + LINGER_US;
+    if (x->outcome == SQLOCK_EUNSURE) {
+        settled = settled_by(b, x);
+        return settled && !forgotten_between(b, settled, e->return_us) ? settled->return_us
+                                                                       : x->return_us + LINGER_US;
+    }
     if (fault_between(&b->all, x->invoke_us, x->return_us))
         return x->return_us + LINGER_US;
     return x->verb == V_RUN ? x->return_us + b->rules->lease_ms * INT64_C(1000) : x->return_us;
@@ -137,7 +141,7 @@ static int64_t granted_until(const struct book *b, const struct event *x)
 
 static bool may_hold(const struct book *b, const struct event *x, const struct event *e)
 {
-    return (event_acquires(x) || x->verb == V_RUN) && granted_until(b, x) >= e->invoke_us;
+    return (event_acquires(x) || x->verb == V_RUN) && granted_until(b, x, e) >= e->invoke_us;
 }
 
 static void judge_unknown_holder(struct book *b, const struct event *e)
