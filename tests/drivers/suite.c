@@ -1,8 +1,8 @@
 /* The suite's own means: worlds, small steps that most tests take, what is run where. */
 #include "tests/drivers/suite.h"
 
-#include "tests/drivers/pump.h"
 #include "tests/lib/adopt_app.h"
+#include "tests/lib/pump.h"
 
 #include <poll.h>
 #include <pthread.h>

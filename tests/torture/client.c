@@ -1,5 +1,6 @@
 /* A client: its start, its threads and its end. */
 #include <sqlock/admin.h>
+#include <sqlock/async.h>
 
 #include <errno.h>
 #include <inttypes.h>
@@ -10,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/lib/pump.h"
 #include "tests/torture/client_hand.h"
 
 enum { REQUEST_MS = 2000 };
@@ -172,8 +174,32 @@ static bool is_over(struct crew *c, int32_t wait_ms)
     return atomic_load(&c->over);
 }
 
+/* As sqlock_open(), for a manager without threads; an event loop of the client's steps it. */
+static int open_stepped(struct crew *c, const sqlock_open_opts *opts, sqlock **out_m,
+                        sqlock_error *err)
+{
+    sqlock_op *op = NULL;
+    int rc = sqlock_open_start(c->app->driver(), c->plan.url, opts, out_m, &op, err);
+
+    if (rc != 0)
+        return rc;
+    if ((rc = sqlock_op_finish(op, NULL, err)) == 0) {
+        pump_start(*out_m);
+        return 0;
+    }
+    sqlock_close(*out_m);
+    *out_m = NULL;
+    return rc;
+}
+
+static void close_one(sqlock *m)
+{
+    pump_stop(m);
+    sqlock_close(m);
+}
+
 /* The database may just be away. */
-static bool open_one(struct crew *c, int connections, sqlock **out_m)
+static bool open_one(struct crew *c, int connections, bool stepped, sqlock **out_m)
 {
     sqlock_open_opts opts = SQLOCK_OPEN_OPTS_INIT;
     int rc;
@@ -186,7 +212,8 @@ static bool open_one(struct crew *c, int connections, sqlock **out_m)
     do {
         sqlock_error err = {0};
 
-        rc = sqlock_open(c->app->driver(), c->plan.url, &opts, out_m, &err);
+        rc = stepped ? open_stepped(c, &opts, out_m, &err)
+                     : sqlock_open(c->app->driver(), c->plan.url, &opts, out_m, &err);
         if (!explain(c, 0, rc, &err, "open"))
             return false;
     } while (rc != 0 && !is_over(c, 20));
@@ -200,12 +227,12 @@ static void *warm_up(void *arg)
     sqlock *m = NULL;
 
     if (!c->plan.command)
-        open_one(c, 2, &m);
-    sqlock_close(m);
+        open_one(c, 2, false, &m);
+    close_one(m);
     return NULL;
 }
 
-/* One for all threads, one for each, or something between. */
+/* One for all threads, one for each, or something between. A third of them have no threads. */
 static bool open_managers(struct crew *c, struct dice *dice)
 {
     const int64_t threads = c->plan.threads;
@@ -216,7 +243,7 @@ static bool open_managers(struct crew *c, struct dice *dice)
         int connections =
             dice_below(dice, 4) == 0 ? (int)dice_between(dice, 2, hands + 1) : hands + 1;
 
-        if (!open_one(c, connections, &c->managers[i]))
+        if (!open_one(c, connections, dice_below(dice, 3) == 0, &c->managers[i]))
             return false;
     }
     return true;
@@ -280,7 +307,7 @@ static void *run(void *arg)
     else if (c->plan.command || open_managers(c, &dice))
         work(c, hands);
     for (uint32_t i = 0; i < CLIENT_THREADS_MAX; i++)
-        sqlock_close(c->managers[i]);
+        close_one(c->managers[i]);
     sqlock_cancel_free(c->cancel);
     free(hands);
     return NULL;

@@ -1,5 +1,5 @@
-/* An event loop for the suite's managers without threads: a thread of the test's for each. */
-#include "tests/drivers/pump.h"
+/* An event loop for tests' managers without threads: a thread of the test's for each. */
+#include "tests/lib/pump.h"
 
 #include <poll.h>
 #include <pthread.h>

@@ -1,5 +1,5 @@
-#ifndef SQLOCK_TESTS_DRIVERS_PUMP_H
-#define SQLOCK_TESTS_DRIVERS_PUMP_H
+#ifndef SQLOCK_TESTS_LIB_PUMP_H
+#define SQLOCK_TESTS_LIB_PUMP_H
 
 #include <sqlock/sqlock.h>
 
