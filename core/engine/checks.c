@@ -1,8 +1,10 @@
 /* When the server changed, renewals show whether the new one has a lease. A lease that its holder
  * renews is only looked at: the library extends nothing without a request. */
 #include <assert.h>
+#include <string.h>
 
 #include "core/engine/checks.h"
+#include "core/engine/errand.h"
 #include "core/engine/locks.h"
 #include "core/engine/pool.h"
 #include "core/engine/renewals.h"
@@ -25,7 +27,8 @@ int64_t checks_due(const sqlock *m)
 }
 
 /* This leaves time for another try, and for the renewals that wait for the worker. */
-static int checks_send(sqlock_lock *lock, int64_t lease_end, int64_t most, struct answer *a)
+static int checks_send(sqlock_lock *lock, int64_t lease_end, int64_t most, sqlock_rows *rows,
+                       struct answer *a)
 {
     sqlock *m = lock->m;
     int64_t now = sqlock_now_us(), deadline = now + time_min(most, (lease_end - now) / 2);
@@ -35,20 +38,21 @@ static int checks_send(sqlock_lock *lock, int64_t lease_end, int64_t most, struc
         value_bytes(lock->owner, sizeof lock->owner),
         value_int(lock->token),
     };
-    sqlock_error err = {0};
-    struct conn *c;
-    int rc;
+    struct errand e = {.use = POOL_RENEWALS,
+                       .stmt = SQLOCK_STMT_LEASE,
+                       .values = values,
+                       .n = 1,
+                       .deadline = deadline,
+                       .rows = rows};
+    int rc = errand_run(m, &e);
 
-    if ((rc = pool_take(m, POOL_RENEWALS, NULL, deadline, &c, &err)) != 0)
-        return rc;
-    rc = call_one(m, c, NULL, SQLOCK_STMT_LEASE, values, deadline, a, &err);
-    pool_give(m, c, rc != 0 && (err.flags & SQLOCK_RECONNECT));
+    memset(a, 0, sizeof *a);
+    answer_read(rows, 0, a);
+    a->sent = e.sent;
     return rc;
 }
 
-/* A denial is believed when it came twice, as with renewals. If the server has no row, or one with
- * an older grant, it has forgotten the lease. */
-static void checks_answered(sqlock_lock *lock, const struct answer *a)
+void checks_judge(sqlock_lock *lock, const struct answer *a, int64_t now)
 {
     sqlock_why why;
 
@@ -57,10 +61,10 @@ static void checks_answered(sqlock_lock *lock, const struct answer *a)
         lock->unchecked = 0;
         lock->server_end = a->now + a->left;
         lock->end_server = lock->m->server;
-        lock_apply(lock, LEASE_CONFIRMED, a->sent + a->left - lock->lease.margin);
+        lock_change(lock, LEASE_CONFIRMED, now, a->sent + a->left - lock->lease.margin);
     } else if (lock->doubted) {
         why = lock_denied(lock, a);
-        lock_apply(lock, LEASE_DENIED, why != SQLOCK_WHY_NONE ? why : SQLOCK_WHY_FORGOTTEN);
+        lock_change(lock, LEASE_DENIED, now, why != SQLOCK_WHY_NONE ? why : SQLOCK_WHY_FORGOTTEN);
     } else {
         lock->doubted = 1;
     }
@@ -71,6 +75,7 @@ void checks_run(sqlock *m)
 {
     sqlock_lock *lock = HEAP_FIRST(&m->checks, sqlock_lock, check);
     int64_t lease_end, server = m->server, most;
+    sqlock_rows rows;
     struct answer a;
     int rc;
 
@@ -85,12 +90,14 @@ void checks_run(sqlock *m)
     most = time_min(m->request_us, most > LOOK_LEAST_US ? most : LOOK_LEAST_US);
     lock->refs++;
     mutex_unlock(&m->mu);
-    rc = checks_send(lock, lease_end, most, &a);
+    rows_init(&rows);
+    rc = checks_send(lock, lease_end, most, &rows, &a);
+    rows_end(&rows);
     mutex_lock(&m->mu);
     if (rc != 0)
         lock->retry_at = sqlock_now_us() + FAILED_AGAIN_US;
     else if (server == m->server && checks_lock_due(lock) != TIME_NEVER)
-        checks_answered(lock, &a);
+        checks_judge(lock, &a, sqlock_now_us());
     lock_act(lock);
     lock_unref_locked(lock);
 }

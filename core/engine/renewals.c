@@ -6,24 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/engine/errand.h"
 #include "core/engine/locks.h"
 #include "core/engine/pool.h"
 #include "core/engine/renewals.h"
 
-#define BATCH_MAX        500
-#define RENEW_PARAMS     6
 #define SKIPPED_AGAIN_US 20000 /* a locked row: pause before the next try */
 #define FAILED_AGAIN_US  50000 /* no answer: doubled each time, at most an eighth of the lease */
 #define CALL_LEAST_US    20000
 #define MEND_AGAIN_US    1000000
-
-struct batch {
-    sqlock_lock *locks[BATCH_MAX];
-    sqlock_value values[BATCH_MAX * RENEW_PARAMS];
-    size_t n;
-    int64_t first_deadline;
-    int64_t server; /* the server that answers */
-};
 
 /* Until when renewals of this lease make sense. That is its deadline, except for a lease that a
  * transaction pins by then. The worker plans the first renewal after the deadline before the timer
@@ -61,7 +52,7 @@ int64_t renewals_left(const sqlock *m, int64_t now)
 }
 
 /* From now on the lock is in the batch, and not due. */
-static void renewals_add(struct batch *b, sqlock_lock *lock, int64_t now)
+static void renewals_add(struct renewal_batch *b, sqlock_lock *lock, int64_t now)
 {
     assert(!lock->renewing && lock->refs > 0);
     lock->renewing = 1;
@@ -75,13 +66,13 @@ static void renewals_add(struct batch *b, sqlock_lock *lock, int64_t now)
 
 /* Collect the leases that are due now, and those behind them that are due within a quarter of their
  * interval. So leases that were taken one by one come to be renewed together. */
-static void renewals_collect(sqlock *m, struct batch *b)
+static void renewals_collect(sqlock *m, struct renewal_batch *b)
 {
     int64_t now = sqlock_now_us();
 
     b->n = 0;
     b->first_deadline = TIME_NEVER;
-    while (b->n < BATCH_MAX && m->renewals.first != NULL) {
+    while (b->n < RENEWALS_MAX && m->renewals.first != NULL) {
         sqlock_lock *lock = HEAP_FIRST(&m->renewals, sqlock_lock, renewal);
         int64_t early = lock->failures > 0 ? 0 : lock->lease.every / 4;
 
@@ -104,11 +95,11 @@ static int renewal_order(const void *a, const void *b)
 }
 
 /* A renewal that runs after its lease's deadline must do nothing: the loss was reported by then. */
-static void renewals_fill(sqlock *m, struct batch *b)
+static void renewals_fill(sqlock *m, struct renewal_batch *b)
 {
     for (size_t i = 0; i < b->n; i++) {
         sqlock_lock *lock = b->locks[i];
-        sqlock_value *v = &b->values[i * RENEW_PARAMS];
+        sqlock_value *v = &b->values[i * RENEWAL_VALUES];
 
         v[0] = value_bytes(lock->ns, lock->ns_len);
         v[1] = value_bytes(lock->name, lock->name_len);
@@ -137,7 +128,7 @@ static void renewal_answered(sqlock_lock *lock, const struct answer *a, int64_t 
     if (lock->quiet) {
         return; /* a release is under way, and its answer decides */
     } else if (a->outcome == SQLOCK_OUT_DONE) {
-        lock_renewed(lock, a, sqlock_now_us());
+        lock_renewed(lock, a, now);
     } else if (a->outcome == SQLOCK_OUT_SKIPPED || a->outcome == SQLOCK_OUT_LATE) {
         lock->retry_at = now + SKIPPED_AGAIN_US;
     } else if (why != SQLOCK_WHY_NONE && lock->doubted) {
@@ -151,63 +142,55 @@ static void renewal_answered(sqlock_lock *lock, const struct answer *a, int64_t 
     }
 }
 
-/* It is out of the batch, and due again when its fields say so. */
-static void renewals_end(sqlock_lock *lock)
+void renewals_judge(struct renewal_batch *b, const sqlock_rows *rows, int64_t now)
 {
-    lock->renewing = 0;
-    lock_act(lock);
-    lock_unref_locked(lock);
-}
-
-/* The server changed meanwhile. The old server's answers do not count, and these leases are due at
- * once. m->mu is held. */
-static void renewals_forget(struct batch *b)
-{
-    for (size_t i = 0; i < b->n; i++) {
-        assert(b->locks[i]->renewing);
-        renewals_end(b->locks[i]);
-    }
-}
-
-/* Distribute the answers. Requests without an answer have failed. m->mu is held. */
-static void renewals_distribute(struct batch *b, const sqlock_rows *rows, int64_t sent)
-{
-    int64_t now = sqlock_now_us();
+    unsigned char answered[RENEWALS_MAX] = {0};
     struct answer a;
     int waited = 1;
 
     for (size_t row = 0; row < sqlock_rows_count(rows); row++) {
         size_t i = rows_request(rows, row);
 
-        if (i >= b->n || b->locks[i] == NULL)
+        if (i >= b->n || answered[i])
             continue;
         memset(&a, 0, sizeof a);
         answer_read(rows, row, &a);
-        assert(b->locks[i]->renewing);
-        a.sent = sent;
+        a.sent = b->sent;
         a.server = b->server;
         renewal_answered(b->locks[i], &a, now);
-        renewals_end(b->locks[i]);
-        b->locks[i] = NULL;
+        answered[i] = 1;
     }
     for (size_t i = 0; i < b->n; i++) {
-        if (b->locks[i] == NULL)
+        if (answered[i])
             continue;
-        assert(b->locks[i]->renewing);
         if (waited) /* perhaps this one used up the time of those after it */
             b->locks[i]->behind = 1;
         waited = 0;
         renewal_failed(b->locks[i], now);
-        renewals_end(b->locks[i]);
+    }
+}
+
+/* They are out of the batch, and due again when their fields say so. If the server changed
+ * meanwhile, the old one's answers did not count, and that is at once. m->mu is held. */
+static void renewals_end(struct renewal_batch *b)
+{
+    for (size_t i = 0; i < b->n; i++) {
+        sqlock_lock *lock = b->locks[i];
+
+        assert(lock->renewing);
+        lock->renewing = 0;
+        lock_act(lock);
+        lock_unref_locked(lock);
     }
 }
 
 /* A call takes half of the time that is left at most, because a call that hangs must leave time for
  * another. With several hosts it takes a quarter. That leaves time to find the new primary, also
  * for a program that prepares for the end before the deadline, as `sqlock run` does. */
-static int64_t renewals_call_deadline(const sqlock *m, const struct batch *b)
+static int64_t renewals_until(const struct errand *e, int64_t now)
 {
-    int64_t now = sqlock_now_us();
+    const struct renewal_batch *b = e->arg;
+    const sqlock *m = b->m;
     int64_t left = b->first_deadline == TIME_NEVER ? 0 : b->first_deadline - now;
     int64_t part = left / (m->n_hosts > 1 ? 4 : 2);
 
@@ -216,9 +199,9 @@ static int64_t renewals_call_deadline(const sqlock *m, const struct batch *b)
 
 /* Note what the use of this connection has shown. If a call's connection failed, too, try the
  * reserved one next. */
-static void renewals_note_use(sqlock *m, const struct conn *c, int rc)
+static void renewals_note_use(sqlock *m, const struct errand *e, int rc)
 {
-    if (c == &m->conns[0])
+    if (!e->took || !e->borrowed)
         return;
     mutex_lock(&m->mu);
     if (rc != 0)
@@ -228,27 +211,21 @@ static void renewals_note_use(sqlock *m, const struct conn *c, int rc)
     mutex_unlock(&m->mu);
 }
 
-/* Note the server that the connection is to by now. */
-static void renewals_note_server(sqlock *m, struct batch *b, const struct conn *c)
+static void renewals_send(sqlock *m, struct renewal_batch *b, sqlock_rows *rows)
 {
-    mutex_lock(&m->mu);
-    b->server = c->server;
-    mutex_unlock(&m->mu);
-}
+    struct errand e = {.use = POOL_RENEWALS,
+                       .stmt = SQLOCK_STMT_RENEW,
+                       .values = b->values,
+                       .n = b->n,
+                       .until = renewals_until,
+                       .arg = b,
+                       .rows = rows};
+    int rc = errand_run(m, &e);
 
-static void renewals_send(sqlock *m, struct batch *b, sqlock_rows *rows, int64_t *out_sent)
-{
-    sqlock_error err = {0};
-    struct conn *c;
-    int rc;
-
-    if (pool_take(m, POOL_RENEWALS, NULL, renewals_call_deadline(m, b), &c, &err) != 0)
-        return;
-    renewals_note_server(m, b, c);
-    rc = call_rows(m, c, NULL, SQLOCK_STMT_RENEW, b->values, b->n, renewals_call_deadline(m, b),
-                   rows, out_sent, &err);
-    renewals_note_use(m, c, rc);
-    pool_give(m, c, rc != 0 && (err.flags & SQLOCK_RECONNECT));
+    if (e.took)
+        b->server = e.server;
+    b->sent = e.sent;
+    renewals_note_use(m, &e, rc);
 }
 
 int64_t renewals_mend_due(sqlock *m)
@@ -280,9 +257,8 @@ void renewals_mend(sqlock *m)
 
 void renewals_run(sqlock *m)
 {
-    struct batch *b = sqlock_mem_alloc(sizeof *b);
+    struct renewal_batch *b = sqlock_mem_alloc(sizeof *b);
     sqlock_rows *rows = rows_new();
-    int64_t sent = 0;
 
     if (b != NULL && rows != NULL) {
         renewals_collect(m, b);
@@ -291,13 +267,13 @@ void renewals_run(sqlock *m)
         qsort(b->locks, b->n, sizeof *b->locks, renewal_order);
         renewals_fill(m, b);
         b->server = m->server;
+        b->m = m;
         mutex_unlock(&m->mu);
-        renewals_send(m, b, rows, &sent);
+        renewals_send(m, b, rows);
         mutex_lock(&m->mu);
         if (b->server == m->server)
-            renewals_distribute(b, rows, sent);
-        else
-            renewals_forget(b);
+            renewals_judge(b, rows, sqlock_now_us());
+        renewals_end(b);
     } else {
         cond_wait_until(&m->worker_cond, &m->mu, sqlock_now_us() + FAILED_AGAIN_US);
     }

@@ -1,7 +1,24 @@
 #ifndef SQLOCK_ENGINE_RENEWALS_H
 #define SQLOCK_ENGINE_RENEWALS_H
 
-#include "core/engine/manager.h"
+#include "core/engine/call.h"
+
+#define RENEWALS_MAX   500 /* in one request */
+#define RENEWAL_VALUES 6
+
+/* Renewals that travel together. */
+struct renewal_batch {
+    sqlock *m;
+    sqlock_lock *locks[RENEWALS_MAX];
+    sqlock_value values[RENEWALS_MAX * RENEWAL_VALUES];
+    size_t n;
+    int64_t first_deadline;
+    int64_t sent, server; /* when they were sent, and to which server (sqlock.server) */
+};
+
+/* What the answer says of each lock; this only changes values. Who has no row in it was not
+ * renewed: it is tried again, and the first of those goes behind the others. */
+void renewals_judge(struct renewal_batch *b, const sqlock_rows *rows, int64_t now);
 
 /* m->mu is held in all of these, and released during a request. */
 

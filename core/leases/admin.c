@@ -4,9 +4,7 @@
 #include <sqlock/admin.h>
 
 #include "core/engine/arguments.h"
-#include "core/engine/call.h"
-#include "core/engine/hosts.h"
-#include "core/engine/pool.h"
+#include "core/engine/errand.h"
 #include "core/leases/leases.h"
 #include "core/sql/texts.h"
 
@@ -42,27 +40,17 @@ static int list_fetch(sqlock *m, const char *after, size_t after_len, const sqlo
         value_int((o->flags & SQLOCK_LIST_FREE) != 0),
         value_int(limit),
     };
-    struct conn *c;
-    sqlock_error failure = {0};
-    int64_t sent = sqlock_now_us();
-    int rc, stale;
+    struct errand e = {.use = POOL_CALLS,
+                       .stmt = SQLOCK_STMT_LIST,
+                       .values = values,
+                       .n = 1,
+                       .deadline = deadline,
+                       .rows = rows};
 
-    for (int tries = 0;; tries++) {
-        stale = 0;
-        if ((rc = pool_take(m, POOL_CALLS, NULL, deadline, &c, &failure)) == 0) {
-            stale = c->used;
-            rc = call_rows(m, c, NULL, SQLOCK_STMT_LIST, values, 1,
-                           hosts_room(m, sqlock_now_us(), deadline), rows, &sent, &failure);
-            pool_give(m, c, rc != 0 && (failure.flags & SQLOCK_RECONNECT));
-        }
-        if (rc == 0 || !(failure.flags & (SQLOCK_RETRY | SQLOCK_RECONNECT)) ||
-            (tries > 0 && !stale) || sqlock_now_us() >= deadline)
-            break; /* connections that died in the pool are opened again */
-    }
-    if (rc == 0)
+    if (errand_run(m, &e) == 0)
         return 0;
-    error_contention(&failure);
-    return error_give(err, &failure);
+    error_contention(&e.err);
+    return error_give(err, &e.err);
 }
 
 int sqlock_list(sqlock *m, const sqlock_list_opts *opts, sqlock_list_fn fn, void *user,

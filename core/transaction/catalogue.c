@@ -2,27 +2,22 @@
 #include <assert.h>
 #include <string.h>
 
-#include "core/engine/pool.h"
+#include "core/engine/errand.h"
 #include "core/transaction/catalogue.h"
 
-enum { PARAMS_MAX = 4, STALE_MAX = 4 };
+enum { PARAMS_MAX = 4 };
 
-/* An idle connection may have died. Then try another one. */
 int catalogue_beside(sqlock *m, sqlock_stmt stmt, const sqlock_value *values, int64_t deadline,
                      sqlock_rows *rows, sqlock_error *err)
 {
-    sqlock_error own = {0};
-    struct conn *c;
-    int rc, stale, tries = 0;
+    struct errand e = {.use = POOL_CALLS,
+                       .stmt = stmt,
+                       .values = values,
+                       .n = 1,
+                       .deadline = deadline,
+                       .rows = rows};
 
-    do {
-        if ((rc = pool_take(m, POOL_CALLS, NULL, deadline, &c, &own)) != 0)
-            break;
-        stale = c->used;
-        rc = call_rows(m, c, NULL, stmt, values, 1, deadline, rows, NULL, &own);
-        pool_give(m, c, rc != 0 && (own.flags & SQLOCK_RECONNECT));
-    } while (rc != 0 && stale && (own.flags & SQLOCK_RECONNECT) && ++tries < STALE_MAX);
-    return rc == 0 ? 0 : error_give_elsewhere(err, &own);
+    return errand_run(m, &e) == 0 ? 0 : error_give_elsewhere(err, &e.err);
 }
 
 /* Read the schema that the application's connection uses now, into buf. */

@@ -1,0 +1,55 @@
+/* Requests that no op makes. */
+#include <string.h>
+
+#include "core/engine/errand.h"
+#include "core/engine/hosts.h"
+#include "core/engine/pool.h"
+#include "core/sql/requests.h"
+
+static int64_t errand_until(const struct errand *e)
+{
+    return e->until != NULL ? e->until(e, sqlock_now_us()) : e->deadline;
+}
+
+static void errand_note_conn(sqlock *m, struct errand *e, const struct conn *c)
+{
+    mutex_lock(&m->mu);
+    e->took = 1;
+    e->borrowed = c != &m->conns[0];
+    e->server = c->server;
+    mutex_unlock(&m->mu);
+}
+
+/* Returns 1 in *stale if the connection was open before. */
+static int errand_try(sqlock *m, struct errand *e, int again, int *stale)
+{
+    int64_t until;
+    struct conn *c;
+    int rc;
+
+    *stale = 0;
+    memset(&e->err, 0, sizeof e->err);
+    if ((rc = pool_take(m, e->use, NULL, errand_until(e), &c, &e->err)) != 0)
+        return rc;
+    *stale = c->used;
+    errand_note_conn(m, e, c);
+    until = errand_until(e);
+    rc = call_rows(m, c, NULL, e->stmt, e->values, e->n,
+                   again ? hosts_room(m, sqlock_now_us(), until) : until, e->rows, &e->sent,
+                   &e->err);
+    pool_give(m, c, rc != 0 && (e->err.flags & SQLOCK_RECONNECT));
+    return rc;
+}
+
+int errand_run(sqlock *m, struct errand *e)
+{
+    int again = request_doubt(e->stmt) == 0, stale, rc;
+
+    e->sent = sqlock_now_us();
+    for (int tries = 0;; tries++) {
+        rc = errand_try(m, e, again, &stale);
+        if (rc == 0 || !again || !(e->err.flags & (SQLOCK_RETRY | SQLOCK_RECONNECT)) ||
+            (tries > 0 && !stale) || sqlock_now_us() >= errand_until(e))
+            return rc;
+    }
+}
