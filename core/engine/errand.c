@@ -3,6 +3,7 @@
 
 #include "core/engine/errand.h"
 #include "core/engine/hosts.h"
+#include "core/engine/loop.h"
 #include "core/engine/pool.h"
 #include "core/sql/requests.h"
 
@@ -41,7 +42,7 @@ static int errand_try(sqlock *m, struct errand *e, int again, int *stale)
     return rc;
 }
 
-int errand_run(sqlock *m, struct errand *e)
+static int errand_do(sqlock *m, struct errand *e)
 {
     int again = request_doubt(e->stmt) == 0, stale, rc;
 
@@ -52,4 +53,28 @@ int errand_run(sqlock *m, struct errand *e)
             (tries > 0 && !stale) || sqlock_now_us() >= errand_until(e))
             return rc;
     }
+}
+
+struct errand_work {
+    sqlock *m;
+    struct errand *e;
+    int rc;
+};
+
+static void errand_work(void *arg)
+{
+    struct errand_work *w = arg;
+
+    w->rc = errand_do(w->m, w->e);
+}
+
+int errand_run(sqlock *m, struct errand *e)
+{
+    struct errand_work w = {m, e, 0};
+
+    if (loop_blocks(m))
+        loop_do(m, errand_work, &w);
+    else
+        errand_work(&w);
+    return w.rc;
 }

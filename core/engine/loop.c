@@ -14,9 +14,18 @@
 #define LANES_KEPT   8   /* idle, for the next requests */
 #define READY_MOST   64
 #define ROUNDS_MOST  100   /* of one step: then the application has its turn */
-#define STOP_LOOK_US 10000 /* when everything ends: look at least so often */
+#define STOP_LOOK_US 10000 /* without a descriptor that says so: look at least so often */
 
-/* A coroutine of a manager: for one request of an event loop, or for renewals. */
+/* What a caller that blocks has done on a coroutine. */
+struct work {
+    struct link in_loop;
+    void (*run)(void *arg);
+    void *arg;
+    int wake_fd; /* set when it is done; -1: none */
+    int done;
+};
+
+/* A coroutine of a manager: for one request of an event loop, for renewals, or for work. */
 struct lane {
     struct link in_loop; /* of lanes, or of idle */
     sqlock *m;
@@ -25,6 +34,7 @@ struct lane {
     int fds[2]; /* that the poller has for it; -1: none */
     int is_renewals;
     sqlock_op *op; /* the one that it drives; NULL: it has ended */
+    struct work *work;
 };
 
 struct loop {
@@ -39,7 +49,8 @@ struct loop {
     int woken;     /* wake_fd was set since the last step */
     struct link lanes;
     int n_lanes;
-    int renewing; /* one of them is for renewals */
+    int renewing;      /* one of them is for renewals */
+    struct link works; /* that no lane does yet */
     struct link idle;
     int n_idle;
 };
@@ -127,6 +138,20 @@ static void lane_drive_renewals(struct lane *lane)
     lane->is_renewals = m->loop->renewing = 0;
 }
 
+/* Once it is done, the caller's frame may be gone. m->mu is held, and released meanwhile. */
+static void lane_do(struct lane *lane)
+{
+    struct work *work = lane->work;
+
+    mutex_unlock(&lane->m->mu);
+    work->run(work->arg);
+    mutex_lock(&lane->m->mu);
+    lane->work = NULL;
+    work->done = 1;
+    if (work->wake_fd >= 0)
+        sqlock_wake_set(work->wake_fd);
+}
+
 /* From the lanes at work to the idle ones. m->mu is held, and released during the rest. Returns 0
  * if there is no more work for this lane. */
 static int lane_rest(struct lane *lane)
@@ -142,7 +167,7 @@ static int lane_rest(struct lane *lane)
     mutex_unlock(&lane->m->mu);
     coroutine_wait(&lane->flow, -1, 0, -1, TIME_NEVER);
     mutex_lock(&lane->m->mu);
-    return lane->is_renewals || lane->op != NULL;
+    return lane->is_renewals || lane->op != NULL || lane->work != NULL;
 }
 
 static void lane_main(void *arg)
@@ -153,6 +178,8 @@ static void lane_main(void *arg)
     do {
         if (lane->is_renewals)
             lane_drive_renewals(lane);
+        else if (lane->work != NULL)
+            lane_do(lane);
         else
             ops_drive(lane->op, &lane->op);
     } while (lane_rest(lane));
@@ -196,6 +223,14 @@ static struct lane *lane_start(sqlock *m)
 
 /* ---- a step ---------------------------------------------------------------------------------- */
 
+static struct work *loop_take_work(struct loop *loop)
+{
+    struct work *work = LIST_MEMBER(loop->works.next, struct work, in_loop);
+
+    list_remove(&work->in_loop);
+    return work;
+}
+
 /* Start what is due. An op that a lane drives is due for nothing else. */
 static void loop_start_lanes(sqlock *m)
 {
@@ -203,6 +238,9 @@ static void loop_start_lanes(sqlock *m)
     int64_t now = sqlock_now_us();
     struct lane *lane;
 
+    while (loop->works.next != &loop->works && loop->n_lanes < LANES_MOST &&
+           (lane = lane_start(m)) != NULL)
+        lane->work = loop_take_work(loop);
     if (!loop->renewing && loop_renewals_due(m, now) && (lane = lane_start(m)) != NULL)
         lane->is_renewals = loop->renewing = 1;
     while (ops_due(m) <= now && loop->n_lanes < LANES_MOST && (lane = lane_start(m)) != NULL)
@@ -350,6 +388,32 @@ void loop_pump(sqlock *m, int wake_fd, int64_t until)
     loop_go_on(m);
 }
 
+void loop_do(sqlock *m, void (*run)(void *arg), void *arg)
+{
+    struct work work = {.run = run, .arg = arg, .wake_fd = sqlock_wake_make()};
+
+    list_init(&work.in_loop);
+    mutex_lock(&m->mu);
+    list_append(&m->loop->works, &work.in_loop);
+    loop_wake(m, 0);
+    while (!work.done)
+        loop_pump(m, work.wake_fd, work.wake_fd >= 0 ? TIME_NEVER : sqlock_now_us() + STOP_LOOK_US);
+    mutex_unlock(&m->mu);
+    sqlock_wake_close(work.wake_fd);
+}
+
+int loop_blocks(sqlock *m)
+{
+    int mine;
+
+    if (m->loop == NULL || coroutine_running() != NULL)
+        return 0;
+    mutex_lock(&m->mu);
+    mine = loop_is_mine(m);
+    mutex_unlock(&m->mu);
+    return !mine;
+}
+
 void loop_let_others(sqlock *m)
 {
     struct coroutine *me = coroutine_running();
@@ -377,6 +441,7 @@ int loop_make(sqlock *m, sqlock_error *err)
         return error_nomem(err);
     m->loop = loop;
     list_init(&loop->lanes);
+    list_init(&loop->works);
     list_init(&loop->idle);
     cond_init(&loop->stepped);
     loop->until = TIME_NEVER;

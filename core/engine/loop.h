@@ -26,8 +26,13 @@ int64_t loop_next(const sqlock *m);
  * or until then, and step. Look again after it: it may return early. The mutex is released
  * meanwhile. Not within a step. */
 void loop_pump(sqlock *m, int wake_fd, int64_t until);
+/* The manager has no threads, and this is a caller that blocks: it is outside of a step. m->mu is
+ * not held in this and the next two. */
+int loop_blocks(sqlock *m);
+/* For such a caller: let run(arg), which may block, be done on a coroutine, and step meanwhile. */
+void loop_do(sqlock *m, void (*run)(void *arg), void *arg);
 /* On a coroutine that is about to send: let those that are ready come as far, so that their
- * requests go along. m->mu is not held. */
+ * requests go along. */
 void loop_let_others(sqlock *m);
 /* The manager stops: let everything under way come to its end. */
 void loop_stop(sqlock *m);

@@ -5,7 +5,6 @@
 #include "core/engine/call.h"
 #include "core/engine/handshake.h"
 #include "core/engine/hosts.h"
-#include "core/engine/loop.h"
 #include "core/engine/pool.h"
 #include "core/engine/renewals.h"
 #include "core/engine/server.h"
@@ -110,8 +109,6 @@ static void pool_wake_next(sqlock *m)
         if (!w->woken && pool_find_free(m, w->use, w->deadline, w->since) != NULL) {
             w->woken = 1;
             cond_wake_all(w->wake);
-            if (m->loop != NULL)
-                loop_wake(m, 0); /* it may be a caller that blocks (pool_sleep) */
             return;
         }
     }
@@ -155,19 +152,16 @@ static int pool_wait_is_over(sqlock *m, struct pool_waiter *w, struct conn **out
 /* Sleep until a place may be free. m->mu is held. */
 static void pool_sleep(sqlock *m, struct pool_waiter *w)
 {
-    int64_t now = sqlock_now_us(), until = w->deadline;
+    int64_t now = sqlock_now_us();
 
     if (w->since == 0) {
         w->since = now;
         list_append(&m->waiting, &w->in_manager);
     }
     w->woken = 0;
-    if (w->use == POOL_URGENT)
-        until = time_min(until, now + URGENT_AFTER_US);
-    if (m->loop != NULL && coroutine_running() == NULL && !loop_is_mine(m))
-        loop_pump(m, -1, until);
-    else
-        cond_wait_until(w->wake, &m->mu, until);
+    cond_wait_until(w->wake, &m->mu,
+                    w->use == POOL_URGENT ? time_min(w->deadline, now + URGENT_AFTER_US)
+                                          : w->deadline);
 }
 
 static int pool_wait_free(sqlock *m, enum pool_use use, sqlock_op *op, int64_t deadline,

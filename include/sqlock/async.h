@@ -43,8 +43,7 @@ SQLOCK_API SQLOCK_CHECKED int sqlock_op_finish(sqlock_op *op, sqlock_lock **out_
  * - the descriptor of sqlock_lock_fd(). The kernel makes it readable at the deadline.
  *
  * Calls that block (sqlock_acquire(), sqlock_op_finish() before the end, ...) may be used too. They
- * step the manager while they wait. Only sqlock_list() and sqlock_find() do not: they block like a
- * statement of the application's own.
+ * step the manager while they wait.
  * A step runs each request on a small stack of its own (256 KB of address space, some pages of
  * memory), and continues it where its descriptor is ready. The connection factory of the options
  * runs there too. It may block, and then the step does. */
