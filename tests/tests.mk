@@ -10,6 +10,7 @@
 #                   make mutant M=name plants one. 13 are in make check
 #   make counted    every call with every fault at each of its points, on each database
 #   make torture    clients, servers and networks that are hurt under load (CELL=, SEED=)
+#   make sim        hours of simulated clients, network and server, each of a seed (SEED=, HOURS=)
 #   make patroni    clients over a Patroni cluster whose leader is killed, frozen, cut off
 #   make reap-load  what reaping and pruning 1,000,000 rows costs 8 clients, on each database (ROWS=)
 #   make programs   build the test programs
@@ -110,8 +111,8 @@ export CC CXX BUILD SO STRICT T SAN CELL CELLS SEED
 export BUILT_DRIVERS := $(DRIVERS)
 
 # make reads pkg-config before deps.sh installs anything. So it starts once more after that.
-.PHONY: check test quick check-mysql counted reap-load torture patroni mutant mutants deps
-check test quick check-mysql counted reap-load torture patroni mutant mutants: deps
+.PHONY: check test quick check-mysql counted reap-load torture sim patroni mutant mutants deps
+check test quick check-mysql counted reap-load torture sim patroni mutant mutants: deps
 quick: DEPS := quick
 deps:
 	@tests/tools/deps.sh $(DEPS)
@@ -145,6 +146,12 @@ reap-load:
 torture:
 	@+$(restart) all $(BUILD)/tests/torture/torture ONLY=torture
 	@tests/torture/torture.sh $(BUILD)/tests/torture/torture
+
+# So many hours, each of a seed of its own, from SEED on. It ends with the first that fails.
+HOURS ?= 600
+sim:
+	@+$(restart) $(BUILD)/tests/sim/sim_test ONLY=sim
+	@HOURS=$(HOURS) SQLOCK_TEST_FILTER=test_worlds_of_more_seeds_keep_the_promises $(BUILD)/tests/sim/sim_test
 
 # As root.
 patroni:

@@ -29,6 +29,7 @@ struct crew {
     sqlock *m;
     int32_t lease_ms, request_ms;
     int connections, n_hands;
+    int64_t cancelled_us; /* when a wait or request was cancelled last */
     struct hand hands[SIM_HANDS];
 };
 
@@ -74,7 +75,8 @@ static void hand_judge_time(const struct hand *h, int32_t limit_ms)
 }
 
 /* In peace each request has its answer, unless it has too little time for one. Then it may be
- * unsure, and settled in vain as long as it may arrive. */
+ * unsure, and settled in vain as long as it may arrive. Who cancels a request makes those unsure
+ * that travel with it, if their time ends before they learn more. */
 static void hand_judge_outcome(const struct hand *h, int rc, const sqlock_error *err)
 {
     bool short_of_time = h->now.verb == V_ACQUIRE && h->wait_ms > 0 && h->wait_ms < WAIT_LEAST_MS;
@@ -84,7 +86,9 @@ static void hand_judge_outcome(const struct hand *h, int rc, const sqlock_error 
         return;
     if (short_of_time || settles)
         return;
-    if (h->fired && (rc == SQLOCK_ECANCELLED || rc == SQLOCK_EUNSURE))
+    if (h->fired && rc == SQLOCK_ECANCELLED)
+        return;
+    if (rc == SQLOCK_EUNSURE && h->crew->cancelled_us >= h->now.invoke_us)
         return;
     record_breach(&h->now, "in peace a request failed: %s", err->text);
 }
@@ -303,6 +307,7 @@ static int acquire_by_loop(struct hand *h, const char *word, const sqlock_acquir
     if (rc == 0 && in_100(10)) {
         task_sleep(chance_between(0, 10000));
         h->fired = true;
+        h->crew->cancelled_us = world.now;
         sqlock_op_cancel(op);
     }
     return rc != 0 ? rc : finish_op(op, out_lock, err);
@@ -405,9 +410,9 @@ static void reap(struct hand *h)
 /* Many begin at the same times, so that they meet, and batches form. */
 static void hand_thinks(void)
 {
-    const int64_t beat = 2 * SIM_SECOND;
+    const int64_t beat = SIM_SECOND;
 
-    if (in_100(50))
+    if (in_100(60))
         task_sleep(beat - world.now % beat + chance_between(0, 2000));
     else
         task_sleep(chance_between(0, 2 * world.think_us));
@@ -445,6 +450,7 @@ static void hand_is_cancelled(struct hand *h)
     if (h->cancel == NULL)
         return;
     h->firing = h->fired = true;
+    h->crew->cancelled_us = world.now;
     sqlock_cancel_fire(h->cancel);
     h->firing = false;
     task_wake(&h->firing);
@@ -552,7 +558,7 @@ void client_start(struct process *process)
     c->lease_ms = leases_ms[dice_below(&world.chance, 4)];
     c->request_ms = (int32_t)chance_between(1000, 2000);
     c->n_hands = (int)chance_between(1, SIM_HANDS);
-    c->connections = (int)chance_between(2, 5);
+    c->connections = chance_of(600) ? 2 : (int)chance_between(3, 6);
     task_start(process, process_main, c);
 }
 

@@ -106,11 +106,12 @@ static void packet_leave(struct packet *p)
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
+/* Now and then it takes twice as long: less than what a wait spares for its last answer. */
 static int64_t one_way(void)
 {
     int64_t least = world.weather.least_us, most = world.weather.most_us;
 
-    return chance_between(least, chance_of(20) ? 5 * most : most);
+    return chance_between(least, chance_of(20) ? 2 * most : most);
 }
 
 /* The other end has reset the connection. */

@@ -40,19 +40,25 @@ void record_end(void)
     world.n_events = world.room = 0;
 }
 
+static void record_make_room(void)
+{
+    const int64_t room = world.room > 0 ? 2 * world.room : 4096;
+
+    if (world.n_events < world.room)
+        return;
+    if ((world.events = realloc(world.events, (size_t)room * sizeof *world.events)) == NULL)
+        abort();
+    world.room = room;
+}
+
+/* Others may write while this one reads the clock. */
 int64_t record_invoke(struct event *e)
 {
-    if (world.n_events == world.room) {
-        int64_t room = world.room > 0 ? 2 * world.room : 4096;
-
-        if ((world.events = realloc(world.events, (size_t)room * sizeof *e)) == NULL)
-            abort();
-        world.room = room;
-    }
     e->op++;
     e->return_us = HISTORY_NOT_RETURNED;
     e->invoke_us = sqlock_now_us();
     trace('I', e->process * 1000 + e->thread, e->verb);
+    record_make_room();
     world.events[world.n_events] = *e;
     return world.n_events++;
 }

@@ -17,7 +17,7 @@
 #define SIM_SECOND INT64_C(1000000)
 #define SIM_HOUR   (3600 * SIM_SECOND)
 
-enum { SIM_PROCESSES = 4, SIM_HANDS = 8 };
+enum { SIM_PROCESSES = 4, SIM_HANDS = 10 };
 
 /* A process of a client. When it is killed, all that it has is gone. */
 struct process {

@@ -16,6 +16,56 @@ TEST(test_same_seed_gives_same_trace)
     assert_true(a.trace != c.trace);
 }
 
+struct totals {
+    int64_t requests, batched, grants, faults, unsure;
+};
+
+static void add(struct totals *t, const struct sim_result *r)
+{
+    t->requests += r->requests;
+    t->batched += r->batched;
+    t->grants += r->verdict.grants;
+    t->faults += r->verdict.faults;
+    t->unsure += r->verdict.unsure;
+}
+
+/* An hour of each seed. The first one that fails ends the test. */
+static void run_hours(uint64_t first, uint64_t hours)
+{
+    const int64_t begun = now_us();
+    struct totals t = {0};
+
+    for (uint64_t seed = first; seed < first + hours; seed++) {
+        struct sim_result r;
+
+        if (!sim_run(seed, SIM_HOUR, &r))
+            fail_msg("seed %" PRIu64 " is refuted: make sim HOURS=1 SEED=%" PRIu64, seed, seed);
+        add(&t, &r);
+    }
+    print_message("%" PRIu64 " hours: %" PRId64 " requests (%" PRId64 " of them together), %" PRId64
+                  " grants, %" PRId64 " faults, %" PRId64 " replies lost, in %" PRId64 " s\n",
+                  hours, t.requests, t.batched, t.grants, t.faults, t.unsure,
+                  (now_us() - begun) / 1000000);
+}
+
+/* So few that the planted bugs of tests/mutants are found soon. */
+TEST(test_worlds_of_the_first_seeds_keep_the_promises)
+{
+    run_hours(1, 10);
+}
+
+/* They refute the engine as it was when a release hid what a failover lost (4, 49), and when
+ * settling confirmed a lock that was on its way back (36). What the engine draws may change with
+ * it: then look for others by the mutants release-believes-another-server and
+ * late-grant-is-settled-as-held. */
+TEST(test_worlds_that_found_something_keep_the_promises)
+{
+    static const uint64_t seeds[] = {4, 36, 49};
+
+    for (size_t i = 0; i < sizeof seeds / sizeof *seeds; i++)
+        run_hours(seeds[i], 1);
+}
+
 /* SEED and HOURS: make sim. */
 static uint64_t number_of(const char *variable, uint64_t otherwise)
 {
@@ -24,24 +74,10 @@ static uint64_t number_of(const char *variable, uint64_t otherwise)
     return text != NULL && *text != '\0' ? strtoull(text, NULL, 10) : otherwise;
 }
 
-TEST(test_every_world_keeps_the_promises)
+/* With those above: sixty hours. */
+TEST(test_worlds_of_more_seeds_keep_the_promises)
 {
-    uint64_t first = number_of("SEED", 1), hours = number_of("HOURS", 60);
-    struct sim_result r;
-    int failed = 0;
-
-    for (uint64_t i = 0; i < hours; i++) {
-        int64_t begun = now_us();
-
-        if (!sim_run(first + i, SIM_HOUR, &r))
-            failed++;
-        print_message("seed %" PRIu64 ": %" PRId64 " steps, %" PRId64 " requests (%" PRId64
-                      " together), %" PRId64 " events, %" PRId64 " grants, %" PRId64
-                      " faults, %" PRId64 " unsure, %ld breaches, %" PRId64 " ms\n",
-                      first + i, r.steps, r.requests, r.batched, r.events, r.verdict.grants,
-                      r.verdict.faults, r.verdict.unsure, r.breaches, (now_us() - begun) / 1000);
-    }
-    assert_int_equal(failed, 0);
+    run_hours(number_of("SEED", 101), number_of("HOURS", 47));
 }
 
 TEST_MAIN_EACH(NULL, NULL)

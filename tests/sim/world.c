@@ -17,7 +17,7 @@ static void world_draw(uint64_t seed, int64_t length_us)
     world.now = SIM_SECOND;
     world.end = world.now + length_us;
     world.switch_one_in = 1 << dice_below(&world.chance, 5);
-    world.think_us = chance_between(SIM_SECOND / 5, 4 * SIM_SECOND);
+    world.think_us = chance_between(SIM_SECOND, 10 * SIM_SECOND);
     world.names = (uint32_t)chance_between(2, 8);
     world.n_processes = (uint32_t)chance_between(2, SIM_PROCESSES);
     world.next_number = 1;
