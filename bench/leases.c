@@ -29,12 +29,13 @@ static double thread_cpu_us(void)
     return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1000;
 }
 
-static int run_counted(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n,
-                       int64_t deadline, sqlock_rows *rows, sqlock_error *err)
+static int run_counted(void *conn, const sqlock_call *call, sqlock_stmt stmt,
+                       const sqlock_value *values, size_t n, int64_t deadline, sqlock_rows *rows,
+                       sqlock_error *err)
 {
     double cpu_us = thread_cpu_us();
     int64_t begun = sqlock_now_us();
-    int rc = inner->run(conn, stmt, values, n, deadline, rows, err);
+    int rc = inner->run(conn, call, stmt, values, n, deadline, rows, err);
     int64_t ended = sqlock_now_us();
 
     cpu_us = thread_cpu_us() - cpu_us;

@@ -50,45 +50,49 @@ sqlock_why answer_why(const struct answer *a, int64_t token)
     }
 }
 
-/* From now on a cancel reaches the connection, unless one came already. */
-static int call_enter(sqlock *m, struct conn *c, sqlock_op *op, sqlock_error *err)
+/* m->mu is held. */
+static void call_begin(struct conn *c, sqlock_op *op)
 {
-    int is_over;
-
-    mutex_lock(&m->mu);
     assert(c->busy && c->native != NULL && !c->running);
     assert(op == NULL || op->running == NULL);
-    is_over = m->stopping || (op != NULL && op->end_attempt);
-    if (!is_over) {
-        c->running = 1;
-        if (op != NULL)
-            op->running = c;
-    }
-    mutex_unlock(&m->mu);
-    return is_over ? sqlock_error_set(err, SQLOCK_ECANCELLED, 0, "cancelled") : 0;
+    c->running = 1;
+    c->call++;
+    if (op != NULL)
+        op->running = c;
 }
 
-/* Returns 1 if the connection is not to the manager's server any more. */
-static int call_leave(sqlock *m, struct conn *c, sqlock_op *op, const sqlock_rows *rows,
-                      int64_t sent, int64_t received)
+void call_stop(struct conn *c, sqlock_op *op)
 {
-    int moved;
-
-    mutex_lock(&m->mu);
     assert(c->busy && c->running);
     assert(op == NULL || op->running == c);
     c->running = 0;
-    moved = !server_is_ours(m, c);
     if (op != NULL) {
         op->running = NULL;
         op->server = c->server;
     }
-    /* Learn nothing from another server's clock, or from one that may be a replica. */
-    if (c->accepted && !moved && sqlock_rows_count(rows) > 0 &&
-        rows_int(rows, 0, SQLOCK_COL_NOW, 0) != 0)
-        manager_saw_clock(m, sent, received, rows_int(rows, 0, SQLOCK_COL_NOW, 0));
+}
+
+int call_enter(sqlock *m, struct conn *c, sqlock_op *op, const struct call *k, sqlock_error *err)
+{
+    int rc = texts_has(m->texts, k->stmt, err), is_over;
+
+    if (rc != 0)
+        return rc;
+    mutex_lock(&m->mu);
+    is_over = m->stopping || (op != NULL && op->end_attempt);
+    if (!is_over)
+        call_begin(c, op);
     mutex_unlock(&m->mu);
-    return moved;
+    return is_over ? sqlock_error_set(err, SQLOCK_ECANCELLED, 0, "cancelled") : 0;
+}
+
+void call_take_over(sqlock *m, struct conn *c, sqlock_op *op)
+{
+    mutex_lock(&m->mu);
+    call_begin(c, op);
+    if (m->stopping || op->end_attempt || !server_is_ours(m, c))
+        m->driver->cancel(c->native, c->call);
+    mutex_unlock(&m->mu);
 }
 
 /* The call was cancelled because another connection met another server. Its caller did not cancel
@@ -109,44 +113,81 @@ static int call_moved_away(sqlock *m, const struct conn *c, const sqlock_op *op,
 }
 
 /* What an old server has done may be unknown to the new one. */
-static int call_forgotten(sqlock_stmt stmt, sqlock_rows *rows, sqlock_error *err)
+static int call_forgotten(const struct call *k, sqlock_error *err)
 {
-    rows_clear(rows);
+    rows_clear(k->rows);
     return sqlock_error_set(err, SQLOCK_EUNREACH,
-                            SQLOCK_RETRY | SQLOCK_RECONNECT | request_doubt(stmt),
+                            SQLOCK_RETRY | SQLOCK_RECONNECT | request_doubt(k->stmt),
                             "another server took over while this one answered");
+}
+
+int call_wait(const sqlock *m, struct conn *c, struct call *k, sqlock_error *err)
+{
+    sqlock_call call = {sizeof call, k->flags, c->call};
+    int rc;
+
+    assert(k->n > 0 && c->running);
+    if (k->sent == 0) {
+        rows_clear(k->rows);
+        k->sent = sqlock_now_us(); /* before the request: a lease counts from here (P4) */
+    }
+    rc = m->driver->run(c->native, &call, k->stmt, k->values, k->n, k->deadline, k->rows, err);
+    if (rc == SQLOCK_NOT_YET && (k->flags & SQLOCK_CALL_PAUSES))
+        return rc;
+    if (rc != 0 && err->code == 0)
+        sqlock_error_set(err, rc, SQLOCK_RECONNECT | request_doubt(k->stmt),
+                         "the driver gave no reason");
+    if (rc != 0 && !request_is(k->stmt, SQLOCK_REQ_EACH))
+        rows_clear(k->rows);
+    return rc;
+}
+
+/* Returns 1 if the connection is not to the manager's server any more. */
+static int call_end(sqlock *m, struct conn *c, sqlock_op *op, const struct call *k)
+{
+    int64_t received = sqlock_now_us();
+    int moved;
+
+    mutex_lock(&m->mu);
+    call_stop(c, op);
+    moved = !server_is_ours(m, c);
+    /* Learn nothing from another server's clock, or from one that may be a replica. */
+    if (c->accepted && !moved && sqlock_rows_count(k->rows) > 0 &&
+        rows_int(k->rows, 0, SQLOCK_COL_NOW, 0) != 0)
+        manager_saw_clock(m, k->sent, received, rows_int(k->rows, 0, SQLOCK_COL_NOW, 0));
+    mutex_unlock(&m->mu);
+    return moved;
+}
+
+int call_leave(sqlock *m, struct conn *c, sqlock_op *op, const struct call *k, int rc,
+               sqlock_error *err)
+{
+    int moved = call_end(m, c, op, k);
+
+    rc = call_moved_away(m, c, op, rc, err);
+    if (rc == 0 && moved && request_is(k->stmt, SQLOCK_REQ_FORGOTTEN))
+        rc = call_forgotten(k, err);
+    if (rc != 0)
+        hosts_failed(m, c, k->sent, err);
+    if (rc == SQLOCK_ETIMEOUT) /* this call's time is up, but perhaps not that of what it is for */
+        err->flags |= SQLOCK_RETRY;
+    return rc;
 }
 
 int call_rows(sqlock *m, struct conn *c, sqlock_op *op, sqlock_stmt stmt,
               const sqlock_value *values, size_t n, int64_t deadline, sqlock_rows *rows,
               int64_t *out_sent, sqlock_error *err)
 {
+    struct call k = {.stmt = stmt, .values = values, .n = n, .deadline = deadline, .rows = rows};
     sqlock_error own;
-    int64_t sent;
-    int rc, moved;
+    int rc;
 
     err = err != NULL ? err : &own;
-    if ((rc = texts_has(m->texts, stmt, err)) != 0 || (rc = call_enter(m, c, op, err)) != 0)
+    if ((rc = call_enter(m, c, op, &k, err)) != 0)
         return rc;
-    assert(n > 0);
-    rows_clear(rows);
-    sent = sqlock_now_us(); /* before the request: a lease counts from here (P4) */
-    rc = m->driver->run(c->native, stmt, values, n, deadline, rows, err);
-    if (rc != 0 && err->code == 0)
-        sqlock_error_set(err, rc, SQLOCK_RECONNECT | request_doubt(stmt),
-                         "the driver gave no reason");
-    if (rc != 0 && !request_is(stmt, SQLOCK_REQ_EACH))
-        rows_clear(rows);
-    moved = call_leave(m, c, op, rows, sent, sqlock_now_us());
-    rc = call_moved_away(m, c, op, rc, err);
-    if (rc == 0 && moved && request_is(stmt, SQLOCK_REQ_FORGOTTEN))
-        rc = call_forgotten(stmt, rows, err);
-    if (rc != 0)
-        hosts_failed(m, c, sent, err);
-    if (rc == SQLOCK_ETIMEOUT) /* this call's time is up, but perhaps not that of what it is for */
-        err->flags |= SQLOCK_RETRY;
+    rc = call_leave(m, c, op, &k, call_wait(m, c, &k, err), err);
     if (out_sent != NULL)
-        *out_sent = sent;
+        *out_sent = k.sent;
     return rc;
 }
 

@@ -30,6 +30,31 @@ int call_rows(sqlock *m, struct conn *c, sqlock_op *op, sqlock_stmt stmt,
 /* The same for one request with one answer. An answer without a row is SQLOCK_OUT_NONE. */
 int call_one(sqlock *m, struct conn *c, sqlock_op *op, sqlock_stmt stmt, const sqlock_value *values,
              int64_t deadline, struct answer *out, sqlock_error *err);
+
+/* The parts of call_rows(), for a call that passes from one thread to another. */
+struct call {
+    sqlock_stmt stmt;
+    const sqlock_value *values;
+    size_t n;
+    int64_t deadline;
+    unsigned flags;    /* SQLOCK_CALL_... */
+    int64_t sent;      /* 0: not sent yet */
+    sqlock_rows *rows; /* the same until the answer has come */
+};
+/* From now on a cancel reaches the call, unless one came already. */
+int call_enter(sqlock *m, struct conn *c, sqlock_op *op, const struct call *k, sqlock_error *err);
+/* The same for one that another thread has sent and left. A cancel that came already reaches it,
+ * too. */
+void call_take_over(sqlock *m, struct conn *c, sqlock_op *op);
+/* Send, or go on. Returns SQLOCK_NOT_YET if the call pauses: then either call_stop() follows, or
+ * this once more, without SQLOCK_CALL_PAUSES, which ends the call. */
+int call_wait(const sqlock *m, struct conn *c, struct call *k, sqlock_error *err);
+/* This thread leaves a call that pauses to another one. m->mu is held. */
+void call_stop(struct conn *c, sqlock_op *op);
+/* rc: what call_wait() returned. */
+int call_leave(sqlock *m, struct conn *c, sqlock_op *op, const struct call *k, int rc,
+               sqlock_error *err);
+
 /* Row number `row`, as an answer. */
 void answer_read(const sqlock_rows *rows, size_t row, struct answer *out);
 

@@ -33,7 +33,7 @@ struct conn {
     int used;       /* it was given back before, so it may have died since */
     int wake;       /* cancels connecting; -1: not made yet */
     int running;    /* a call is under way, which can be cancelled; under the mutex */
-    int cancelled;  /* a call was cancelled, perhaps after its end: do not use it again */
+    uint64_t call;  /* the number of the last one; rises over all that stands in this place */
     int64_t until;  /* the reserved one is lent until then; otherwise TIME_NEVER */
     uint32_t host;  /* of the URL, from 0; belongs to the thread that made it busy, or the mutex */
     int64_t server; /* sqlock.server when it was opened, or at its handshake; under the mutex */
@@ -206,9 +206,9 @@ struct sqlock_op {
     int joins;                  /* its request may go with those of others (engine/batch.h) */
     int alone;                  /* ... but not the next one */
     struct pool_waiter *waiter; /* while it waits for a connection */
-    struct batch *batch;        /* it waits for its answer there, as that member: */
+    struct batch *batch;        /* it waits there for its answer, or is to lead, as that member: */
     size_t place;
-    struct answer *answer; /* where that goes; the result is `answered` */
+    struct answer *answer; /* where a follower's goes; the result is `answered` */
     int answered;
     int64_t until; /* the end of this attempt */
     struct link in_manager;

@@ -290,7 +290,7 @@ static int pool_visit(void *arg, uint32_t host, int last_resort, int64_t until, 
     mutex_lock(&o->m->mu);
     if (o->op != NULL)
         o->op->connecting = NULL;
-    c->used = c->cancelled = 0;
+    c->used = 0;
     c->host = host > 0 ? host - 1 : 0;
     mutex_unlock(&o->m->mu);
     if (rc == 0)
@@ -387,15 +387,13 @@ int pool_open_reserved(sqlock *m, sqlock_op *op, int64_t deadline, sqlock_error 
     return rc;
 }
 
-/* A cancel may come when the driver has just left the call. Then it would hit the next call on the
- * connection, whichever that is. This cannot be known, so the connection is not used again. */
+/* The driver may have just left the call. Its number keeps the cancel from the next one. */
 void pool_cancel_call(sqlock *m, struct conn *c)
 {
     assert(mutex_is_mine(&m->mu));
     if (c->running) {
         assert(c->busy && c->native != NULL);
-        c->cancelled = 1;
-        m->driver->cancel(c->native);
+        m->driver->cancel(c->native, c->call);
     }
     if (c->wake >= 0)
         sqlock_wake_set(c->wake);
@@ -403,7 +401,7 @@ void pool_cancel_call(sqlock *m, struct conn *c)
 
 void pool_give(sqlock *m, struct conn *c, int broken)
 {
-    if ((broken || c->cancelled) && c->native != NULL) {
+    if (broken && c->native != NULL) {
         m->driver->close(c->native);
         c->native = NULL;
     }

@@ -27,9 +27,10 @@ int pool_take(sqlock *m, enum pool_use use, sqlock_op *op, int64_t deadline, str
  * is impossible, the caller learns it now, not by the loss of the lock. Later the renewals keep it
  * open. */
 int pool_open_reserved(sqlock *m, sqlock_op *op, int64_t deadline, sqlock_error *err);
-/* Give the connection back. If it is broken or was cancelled, close it first. */
+/* Give the connection back. If it is broken, close it first. */
 void pool_give(sqlock *m, struct conn *c, int broken);
-/* End the call or the opening that is under way on the connection. m->mu is held. */
+/* End the call or the opening that is under way on the connection. A call that may pause only wakes
+ * its thread, which decides. m->mu is held. */
 void pool_cancel_call(sqlock *m, struct conn *c);
 void pool_close_all(sqlock *m);
 /* Leave this thread's connection to one that waits. m->mu is held in these two. */

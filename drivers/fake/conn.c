@@ -47,9 +47,16 @@ static int link_fail(struct fake_conn *c, unsigned flags, const char *text, sqlo
 
 /* ---- calls ---------------------------------------------------------------------------------- */
 
+static int call_is_cancelled(struct fake_conn *c)
+{
+    return c->call != 0 && atomic_load(&c->cancelled) == c->call;
+}
+
 /* The client gives up; its request goes on. */
 static int call_give_up(struct fake_conn *c, int code, const char *text, sqlock_error *err)
 {
+    if (c->pauses && code != SQLOCK_ESYS)
+        return SQLOCK_NOT_YET;
     c->link = FAKE_LINK_DEAD;
     return sqlock_error_set(err, code, c->doubt | SQLOCK_RECONNECT, "%s", text);
 }
@@ -60,7 +67,7 @@ static int call_wait_once(struct fake_conn *c, int64_t until, int64_t deadline, 
 {
     if (c->link != FAKE_LINK_UP)
         return link_fail(c, c->doubt, "the link broke while the request ran", err);
-    if (atomic_load(&c->cancelled))
+    if (call_is_cancelled(c))
         return call_give_up(c, SQLOCK_ECANCELLED, "cancelled while the request ran", err);
     if (sqlock_now_us() >= deadline)
         return call_give_up(c, SQLOCK_ETIMEOUT, "no answer in time", err);
@@ -85,6 +92,8 @@ static int call_begin(struct fake_conn *c, unsigned doubt, int64_t deadline, sql
         return link_fail(c, c->doubt, "the link to the fake server was cut", err);
     if (c->link == FAKE_LINK_DEAD)
         return link_fail(c, 0, "the link to the fake server is gone", err);
+    if (call_is_cancelled(c))
+        return sqlock_error_set(err, SQLOCK_ECANCELLED, 0, "cancelled before it was sent");
     if (sqlock_now_us() >= deadline)
         return sqlock_error_set(err, SQLOCK_ETIMEOUT, 0, "no time was left to send the request");
     while (rc == 0 && c->db->owner != NULL && c->db->owner != c)
@@ -97,9 +106,10 @@ static int call_begin(struct fake_conn *c, unsigned doubt, int64_t deadline, sql
 
 static int call_end(struct fake_conn *c, int rc)
 {
-    if (rc != 0)
+    if (rc < 0)
         tx_undo(c);
-    atomic_store(&c->cancelled, 0); /* a cancel ends with its call */
+    c->call = 0;
+    c->pauses = 0;
     sqlock_wake_clear(c->wake_fd);
     fake_leave(c->db);
     return rc;
@@ -118,13 +128,35 @@ static int call_wait_until(struct fake_conn *c, int64_t until, int64_t deadline,
 
 /* ---- requests ------------------------------------------------------------------------------- */
 
+/* The answer, or SQLOCK_NOT_YET: then this is called again. */
+static int call_await(struct fake_conn *c, int64_t deadline, sqlock_error *err)
+{
+    struct fake_wait *w = &c->wait;
+    int rc = call_wait_until(c, w->until, deadline, err);
+
+    if (rc == 0 && w->pending != NULL)
+        fake_pending_run_due(c->db);
+    while (rc == 0 && w->pending != NULL && !w->pending->done) /* another's transaction is open */
+        rc = call_wait_once(c, INT64_MAX, deadline, err);
+    if (rc == SQLOCK_NOT_YET)
+        return rc;
+    if (rc == 0 && (rc = w->pending != NULL ? w->pending->rc : w->rc) != 0)
+        *err = w->pending != NULL ? w->pending->err : w->err;
+    if (w->pending != NULL)
+        fake_pending_abandon(c->db, w->pending, w->in_tx);
+    w->on = 0;
+    return rc;
+}
+
 /* Applied at once, answered later. */
 static int call_run_slow(struct fake_call *call, int64_t delay_us, int64_t deadline)
 {
-    int64_t until = sqlock_now_us() + delay_us;
-    int rc = fake_db_run(call);
-    int waited = call_wait_until(call->conn, until, deadline, call->err);
-    return waited != 0 ? waited : rc;
+    struct fake_wait *w = &call->conn->wait;
+
+    *w = (struct fake_wait){.on = 1, .until = sqlock_now_us() + delay_us};
+    w->rc = fake_db_run(call);
+    w->err = *call->err;
+    return call_await(call->conn, deadline, call->err);
 }
 
 /* The first call that enters the database after the request is due runs it, this call or another.
@@ -133,21 +165,13 @@ static int call_run_slow(struct fake_call *call, int64_t delay_us, int64_t deadl
 static int call_run_stalled(struct fake_call *call, int64_t delay_us, int64_t deadline)
 {
     struct fake_conn *c = call->conn;
+    struct fake_wait *w = &c->wait;
     struct fake_pending *p = NULL;
     int rc = fake_pending_add(call, delay_us, &p);
     if (rc != 0)
         return rc;
-    int in_tx = c->db->owner == c;
-
-    rc = call_wait_until(c, p->due, deadline, call->err);
-    if (rc == 0)
-        fake_pending_run_due(c->db);
-    while (rc == 0 && !p->done) /* another connection's transaction is open */
-        rc = call_wait_once(c, INT64_MAX, deadline, call->err);
-    if (rc == 0 && (rc = p->rc) != 0)
-        *call->err = p->err;
-    fake_pending_abandon(c->db, p, in_tx);
-    return rc;
+    *w = (struct fake_wait){.on = 1, .in_tx = c->db->owner == c, .until = p->due, .pending = p};
+    return call_await(c, deadline, call->err);
 }
 
 static int call_run_late(struct fake_call *call, int64_t delay_us)
@@ -189,12 +213,25 @@ static int call_run_faulty(struct fake_call *call, int64_t deadline)
     return fake_db_run(call);
 }
 
-static int conn_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n,
-                    int64_t deadline, sqlock_rows *rows, sqlock_error *err)
+/* The server has its request already. */
+static int call_go_on(struct fake_conn *c, int64_t deadline, sqlock_error *err)
+{
+    fake_enter(c->db);
+    return call_await(c, deadline, err);
+}
+
+static int conn_run(void *conn, const sqlock_call *number, sqlock_stmt stmt,
+                    const sqlock_value *values, size_t n, int64_t deadline, sqlock_rows *rows,
+                    sqlock_error *err)
 {
     struct fake_conn *c = conn;
     unsigned flags = sqlock_fake_dialect.scripts[stmt].flags;
     size_t n_rows = sqlock_rows_count(rows);
+
+    c->call = number != NULL ? number->number : 0;
+    c->pauses = number != NULL && (number->flags & SQLOCK_CALL_PAUSES);
+    if (c->wait.on)
+        return call_end(c, call_go_on(c, deadline, err));
 
     int rc = call_begin(c, SQLOCK_LEAVES_DOUBT(flags) ? SQLOCK_MAYBE : 0, deadline, err);
     if (rc == 0 && c->db->bad_fault)
@@ -208,7 +245,7 @@ static int conn_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, si
         call.now = fake_clock(c->db);
         rc = call_run_faulty(&call, deadline);
     }
-    if (rc != 0)
+    if (rc < 0)
         sqlock_rows_cut(rows, n_rows);
     return call_end(c, rc);
 }
@@ -326,10 +363,10 @@ static void conn_close(void *conn)
     sqlock_mem_free(c);
 }
 
-static void conn_cancel(void *conn)
+static void conn_cancel(void *conn, uint64_t call)
 {
     struct fake_conn *c = conn;
-    atomic_store(&c->cancelled, 1);
+    atomic_store(&c->cancelled, call);
     sqlock_wake_set(c->wake_fd);
 }
 
@@ -357,7 +394,7 @@ const sqlock_driver *sqlock_driver_fake(void)
 {
     static const sqlock_driver driver = {
         .size = sizeof(sqlock_driver),
-        .caps = SQLOCK_CAP_TX_DDL | SQLOCK_CAP_BATCH,
+        .caps = SQLOCK_CAP_TX_DDL | SQLOCK_CAP_BATCH | SQLOCK_CAP_PAUSES,
         .name = "fake",
         .schemes = "fake",
         .dialect = &sqlock_fake_dialect,

@@ -107,13 +107,25 @@ enum fake_link {
     FAKE_LINK_DEAD /* the client knows */
 };
 
+/* A request that the server has, while its client waits for the answer. */
+struct fake_wait {
+    int on, in_tx;
+    int64_t until;                /* the answer comes then; the rest says which */
+    struct fake_pending *pending; /* the request runs then; NULL: it has run */
+    int rc;
+    sqlock_error err;
+};
+
 struct fake_conn {
     sqlock_fake *db;
     struct fake_conn *next;
     enum fake_link link;
     int wake_fd;
-    unsigned doubt;       /* SQLOCK_MAYBE, if a lost answer to the present call leaves one */
-    atomic_int cancelled; /* set by any thread, then wake_fd */
+    unsigned doubt; /* SQLOCK_MAYBE, if a lost answer to the present call leaves one */
+    uint64_t call;  /* that is under way; 0: none that can be cancelled */
+    int pauses;
+    struct fake_wait wait;
+    _Atomic uint64_t cancelled; /* a call's number: set by any thread, then wake_fd */
 };
 
 /* Break every link. Calls that wait on them notice. */

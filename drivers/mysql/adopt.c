@@ -97,6 +97,7 @@ static int adopted_make(const sqlock_adopt_opts *opts, void **out_conn, sqlock_e
     c->scripts = opts->scripts;
     c->thread_id = mysql_thread_id(c->my);
     c->open_wake = c->wake_fd = -1;
+    c->call = MY_ADOPTED;
     atomic_init(&c->cancelled, 0);
     if ((rc = my_check_version(c, err)) != 0) {
         sqlock_mem_free(c);
@@ -152,6 +153,11 @@ static int adopted_savepoint(void *conn, sqlock_savepoint what, int64_t deadline
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
+static void adopted_cancel(void *conn)
+{
+    my_cancel(conn, MY_ADOPTED);
+}
+
 const sqlock_adopter my_adopter = {
     .size = sizeof(sqlock_adopter),
     .flags = SQLOCK_ADOPT_BESIDE,
@@ -161,5 +167,5 @@ const sqlock_adopter my_adopter = {
     .savepoint = adopted_savepoint,
     .run = my_adopted_run,
     .run_script = my_adopted_run_script,
-    .cancel = my_cancel,
+    .cancel = adopted_cancel,
 };

@@ -128,7 +128,7 @@ static int statement_run(struct my_conn *c, const struct my_call *call, const ch
         struct bounds b = {.left_us = call->deadline - sqlock_now_us()};
 
         *out_res = NULL;
-        if (atomic_load(&c->cancelled))
+        if (my_is_cancelled(c))
             return sqlock_error_set(call->err, SQLOCK_ECANCELLED, 0, "cancelled");
         if (b.left_us <= 0)
             return sqlock_error_set(call->err, SQLOCK_ETIMEOUT, 0,
@@ -339,7 +339,7 @@ int my_adopted_run_script(void *conn, const sqlock_script *script, const sqlock_
     struct my_last last;
     int rc = my_adopted_ready(c, &call);
 
-    if (rc == 0 && atomic_load(&c->cancelled))
+    if (rc == 0 && my_is_cancelled(c))
         rc = sqlock_error_set(err, SQLOCK_ECANCELLED, 0, "cancelled before it was sent");
     if (rc == 0 && sqlock_now_us() >= deadline)
         rc = sqlock_error_set(err, SQLOCK_ETIMEOUT, 0, "no time left to send the request");

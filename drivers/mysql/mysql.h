@@ -19,12 +19,14 @@ struct my_conn {
     MYSQL *my;
     int open_wake; /* ends the opening; -1 once it is done */
     int wake_fd;
-    atomic_int cancelled; /* set before wake_fd is: a wake-up without it is an old one */
-    int broken;           /* SQLOCK_RECONNECT was reported: nothing is sent any more */
-    int skips_locked;     /* the server can skip locked rows */
-    int maria;            /* it is MariaDB, not MySQL */
-    int adopted;          /* my is the application's, borrowed */
-    int ended;            /* ... and its transaction ended with the last of our statements */
+    _Atomic uint64_t
+        cancelled;    /* a call; set before wake_fd is: a wake-up without it is an old one */
+    uint64_t call;    /* the number of the run() that is under way; 0: none */
+    int broken;       /* SQLOCK_RECONNECT was reported: nothing is sent any more */
+    int skips_locked; /* the server can skip locked rows */
+    int maria;        /* it is MariaDB, not MySQL */
+    int adopted;      /* my is the application's, borrowed */
+    int ended;        /* ... and its transaction ended with the last of our statements */
     unsigned long thread_id;
     const sqlock_script *scripts;
 };
@@ -169,8 +171,9 @@ int my_options_set(MYSQL *my, MYSQL *files, const struct my_url *u, struct my_ta
                    sqlock_error *err);
 
 /* wire.c: to the server and back, never past the deadline */
-void my_cancel(void *conn);
-void my_call_end(struct my_conn *c);
+#define MY_ADOPTED 1 /* the number of all calls on an adopted connection */
+void my_cancel(void *conn, uint64_t call);
+int my_is_cancelled(const struct my_conn *c);
 /* Wait until op can go on; 0, or an error after which c is broken. */
 int my_wait(struct my_conn *c, const struct my_call *call, const struct my_op *op);
 /* What follows a statement in its packet; NULL: nothing. */
@@ -197,8 +200,8 @@ const char *my_find(const char *from, const char *end, char what);
 int my_take_rows(MYSQL_RES *res, sqlock_rows *rows, size_t request);
 /* Fill the error after it failed. */
 int my_fail_rows(const struct my_call *call, int rc, unsigned flags);
-int my_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n, int64_t deadline,
-           sqlock_rows *rows, sqlock_error *err);
+int my_run(void *conn, const sqlock_call *number, sqlock_stmt stmt, const sqlock_value *values,
+           size_t n, int64_t deadline, sqlock_rows *rows, sqlock_error *err);
 int my_exec(void *conn, const char *sql, int64_t deadline, sqlock_error *err);
 int my_begin(void *conn, int64_t deadline, sqlock_error *err);
 int my_commit(void *conn, int64_t deadline, sqlock_error *err);

@@ -135,8 +135,8 @@ static int script_run(struct my_conn *c, struct my_call *call, const struct my_b
 /* Many requests go in one packet if the server can skip a locked row: otherwise one such row would
  * delay them all. If each goes alone and one fails, the answers before it stand, because those
  * requests have been committed. */
-int my_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n, int64_t deadline,
-           sqlock_rows *rows, sqlock_error *err)
+int my_run(void *conn, const sqlock_call *number, sqlock_stmt stmt, const sqlock_value *values,
+           size_t n, int64_t deadline, sqlock_rows *rows, sqlock_error *err)
 {
     struct my_conn *c = conn;
     const sqlock_script *s = &c->scripts[stmt];
@@ -147,6 +147,7 @@ int my_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n, i
     size_t answered = sqlock_rows_count(rows), most = c->skips_locked ? CHUNK : 1, done = 0;
     int rc = 0;
 
+    c->call = number != NULL ? number->number : 0;
     while (rc == 0 && done < n) {
         struct my_batch b = {values + done * s->n_params, s->n_params, n - done, NULL};
 
@@ -165,7 +166,7 @@ int my_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n, i
     }
     if (rc != 0)
         sqlock_rows_cut(rows, answered);
-    my_call_end(c);
+    c->call = 0;
     return rc;
 }
 

@@ -6,17 +6,16 @@
 
 #include "mysql.h"
 
-void my_call_end(struct my_conn *c)
+int my_is_cancelled(const struct my_conn *c)
 {
-    if (atomic_exchange(&c->cancelled, 0))
-        sqlock_wake_clear(c->wake_fd);
+    return c->call != 0 && atomic_load(&c->cancelled) == c->call;
 }
 
-void my_cancel(void *conn)
+void my_cancel(void *conn, uint64_t call)
 {
     struct my_conn *c = conn;
 
-    atomic_store(&c->cancelled, 1);
+    atomic_store(&c->cancelled, call);
     if (c->wake_fd >= 0)
         sqlock_wake_set(c->wake_fd);
 }
@@ -32,7 +31,7 @@ int my_wait(struct my_conn *c, const struct my_call *call, const struct my_op *o
     for (;;) {
         int r;
 
-        if (atomic_load(&c->cancelled))
+        if (my_is_cancelled(c))
             return my_fail_wait(c, call, SQLOCK_ECANCELLED);
         r = sqlock_wait_fd(my_client_socket(c->my), op->events,
                            c->open_wake >= 0 ? c->open_wake : c->wake_fd, until);
@@ -58,7 +57,7 @@ static int wire_ready(struct my_conn *c, const struct my_call *call)
     if (c->broken || mysql_thread_id(c->my) != c->thread_id ||
         sqlock_wait_fd(fd, POLLIN, -1, sqlock_now_us()) != 0)
         return my_fail_ended(c, call);
-    if (atomic_load(&c->cancelled))
+    if (my_is_cancelled(c))
         return sqlock_error_set(call->err, SQLOCK_ECANCELLED, 0, "cancelled before it was sent");
     if (sqlock_now_us() >= call->deadline)
         return sqlock_error_set(call->err, SQLOCK_ETIMEOUT, 0, "no time left to send the request");

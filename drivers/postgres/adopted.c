@@ -69,6 +69,7 @@ static int adopted_make(const sqlock_adopt_opts *opts, void **out_conn, sqlock_e
     c->scripts = opts->scripts;
     c->adopted = c->in_tx = c->unprepared = 1;
     c->open_wake = -1;
+    c->call = PG_ADOPTED;
     atomic_init(&c->cancelled, 0);
     c->wake_fd = sqlock_wake_make();
     if (c->wake_fd < 0) {
@@ -385,7 +386,12 @@ void pg_adopted_text(const struct pg_conn *c, char *text)
 static int adopted_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, int64_t deadline,
                        sqlock_rows *rows, sqlock_error *err)
 {
-    return pg_run(conn, stmt, values, 1, deadline, rows, err);
+    return pg_run(conn, NULL, stmt, values, 1, deadline, rows, err);
+}
+
+static void adopted_cancel(void *conn)
+{
+    pg_cancel(conn, PG_ADOPTED);
 }
 
 const sqlock_adopter pg_adopter = {
@@ -397,5 +403,5 @@ const sqlock_adopter pg_adopter = {
     .savepoint = adopted_savepoint,
     .run = adopted_run,
     .run_script = pg_run_script,
-    .cancel = pg_cancel,
+    .cancel = adopted_cancel,
 };

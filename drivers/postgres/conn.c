@@ -302,5 +302,7 @@ void pg_close(void *conn)
     if (c->wake_fd >= 0)
         sqlock_wake_close(c->wake_fd);
     conn_free_names(c);
+    sqlock_mem_free(c->at.name);
+    PQclear(c->at.kept);
     sqlock_mem_free(c);
 }

@@ -15,6 +15,7 @@
 #define PG_PARAMS_MAX 64  /* parameters of a request */
 #define PG_NAME_SIZE  64  /* of a prepared statement's name */
 #define PG_TEXT_SIZE  512 /* core cuts it, between words */
+#define PG_ADOPTED    1   /* the number of all calls on an adopted connection */
 
 #define PG_OLDEST_SERVER 100000 /* 10: what the statements need */
 #define PG_OLDEST_LIBPQ  120000 /* 12: gssencmode, tcp_user_timeout, PQhostaddr() */
@@ -32,11 +33,19 @@ struct pg_conn {
     PGconn *pg;
     int open_wake; /* the caller's, while it opens; then -1 */
     int wake_fd;
-    atomic_int cancelled; /* set before wake_fd is: a wake-up without it is an old one */
+    _Atomic uint64_t
+        cancelled; /* a call; set before wake_fd is: a wake-up without it is an old one */
+    uint64_t call; /* the number of the run() that is under way; 0: none */
+    int pauses;    /* it is not given up: it pauses */
     int unprepared;
-    int in_tx;        /* between begin() and commit() or rollback() */
-    int broken;       /* SQLOCK_RECONNECT was reported: nothing is sent any more */
-    int under_way;    /* a statement of ours is under way */
+    int in_tx;     /* between begin() and commit() or rollback() */
+    int broken;    /* SQLOCK_RECONNECT was reported: nothing is sent any more */
+    int under_way; /* a statement of ours is under way, perhaps while a call pauses */
+    struct {       /* where that call goes on */
+        size_t request, step;
+        char *name;     /* of the statement that is being prepared */
+        PGresult *kept; /* of the present statement */
+    } at;
     int64_t answered; /* when the last one was done */
     const sqlock_script *scripts;
 
@@ -117,9 +126,11 @@ void pg_adopted_text(const struct pg_conn *c, char *text);
  * also be unknown whether the server will act on it. */
 int pg_send_cancel(PGconn *pg, int64_t deadline);
 
-/* wire.c: to the server and back */
+/* wire.c: to the server and back. These return SQLOCK_NOT_YET in a call that pauses; then the same
+ * function goes on, if the statement is under way. */
 void pg_call_end(struct pg_conn *c);
-void pg_cancel(void *conn);
+void pg_cancel(void *conn, uint64_t call);
+int pg_is_cancelled(const struct pg_conn *c);
 /* Before a statement is sent: 0, or an error and nothing was sent. */
 int pg_ready(struct pg_conn *c, const struct pg_call *call);
 /* After PQsend...() returned sent: read everything up to ReadyForQuery. On success *out_res is the
@@ -130,8 +141,8 @@ int pg_command(struct pg_conn *c, const struct pg_call *call, const char *sql, P
 void pg_take_notice(void *conn, const PGresult *res);
 
 /* stmt.c */
-int pg_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n, int64_t deadline,
-           sqlock_rows *rows, sqlock_error *err);
+int pg_run(void *conn, const sqlock_call *number, sqlock_stmt stmt, const sqlock_value *values,
+           size_t n, int64_t deadline, sqlock_rows *rows, sqlock_error *err);
 int pg_run_script(void *conn, const sqlock_script *script, const sqlock_value *values,
                   int64_t deadline, sqlock_rows *rows, sqlock_error *err);
 int pg_exec(void *conn, const char *sql, int64_t deadline, sqlock_error *err);

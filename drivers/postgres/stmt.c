@@ -30,18 +30,20 @@ static int stmt_prepare(struct pg_conn *c, const struct pg_call *call, const str
 {
     /* Preparing changes nothing, so a lost answer to it leaves no doubt. */
     struct pg_call prepare_call = {call->deadline, 0, call->err};
-    char *name = NULL;
-    int rc = pg_ready(c, &prepare_call);
+    char *name = c->at.name;
+    int rc = c->under_way ? 0 : pg_ready(c, &prepare_call);
 
     if (rc != 0)
         return rc;
-    if ((name = stmt_new_name(c, step)) == NULL)
+    if (name == NULL && (name = stmt_new_name(c, step)) == NULL)
         return sqlock_error_set(call->err, SQLOCK_ENOMEM, 0, "out of memory");
-    rc = pg_collect(c, &prepare_call, PQsendPrepare(c->pg, name, step->sql, p->n, p->types), NULL);
-    if (rc != 0) {
+    rc = pg_collect(c, &prepare_call,
+                    c->under_way || PQsendPrepare(c->pg, name, step->sql, p->n, p->types), NULL);
+    c->at.name = rc == SQLOCK_NOT_YET ? name : NULL;
+    if (rc < 0)
         sqlock_mem_free(name);
+    if (rc != 0)
         return rc;
-    }
     c->prepared[step->stmt][step->array][step->n] = name;
     c->answered = 0; /* look at the socket before the next request: the session may end right after
                         this answer */
@@ -66,13 +68,14 @@ static int step_run_prepared(struct pg_conn *c, const struct pg_call *call, cons
 
     for (int tries = 0; tries < 2; tries++) {
         rc = *name == NULL ? stmt_prepare(c, call, step, p) : 0;
-        if (rc == 0)
+        if (rc == 0 && !c->under_way)
             rc = pg_ready(c, call);
         if (rc == 0)
-            rc = pg_collect(
-                c, call, PQsendQueryPrepared(c->pg, *name, p->n, p->data, p->lens, p->formats, 1),
-                out_res);
-        if (rc == 0 || !stmt_is_stale(c, call->err))
+            rc = pg_collect(c, call,
+                            c->under_way || PQsendQueryPrepared(c->pg, *name, p->n, p->data,
+                                                                p->lens, p->formats, 1),
+                            out_res);
+        if (rc >= 0 || !stmt_is_stale(c, call->err))
             break;
         sqlock_mem_free(*name);
         *name = NULL;
@@ -85,14 +88,14 @@ static int step_run_unnamed(struct pg_conn *c, const struct pg_call *call, const
 {
     int rc = pg_adopted_reads(c, call, step->sql);
 
-    if (rc == 0)
+    if (rc == 0 && !c->under_way)
         rc = pg_ready(c, call);
     if (rc != 0)
         return rc;
-    return pg_collect(
-        c, call,
-        PQsendQueryParams(c->pg, step->sql, p->n, p->types, p->data, p->lens, p->formats, 1),
-        out_res);
+    return pg_collect(c, call,
+                      c->under_way || PQsendQueryParams(c->pg, step->sql, p->n, p->types, p->data,
+                                                        p->lens, p->formats, 1),
+                      out_res);
 }
 
 static int step_run(struct pg_conn *c, const struct pg_call *call, const struct step *step,
@@ -113,7 +116,7 @@ static int script_run(struct pg_conn *c, const struct pg_call *call, const sqloc
     size_t n_steps = array ? script->n_array_steps : script->n_steps;
     const sqlock_step *steps = array ? script->array_steps : script->steps;
 
-    for (size_t i = 0; i < n_steps; i++) {
+    for (size_t i = c->under_way ? c->at.step : 0; i < n_steps; i++) {
         struct step step = {stmt, array, (script->flags & SQLOCK_REQ_ONCE) != 0, i, steps[i].sql};
         int aside = (steps[i].flags & SQLOCK_STEP_ASIDE) != 0;
         struct pg_call own = {call->deadline, call->applies && !aside, call->err};
@@ -121,6 +124,7 @@ static int script_run(struct pg_conn *c, const struct pg_call *call, const sqloc
         int n_rows;
         int rc = step_run(c, &own, &step, p, &res);
 
+        c->at.step = i;
         if (rc != 0)
             return rc;
         n_rows = PQntuples(res);
@@ -166,8 +170,10 @@ static void tx_leave(struct pg_conn *c, const struct pg_call *call)
     call->err->flags |= SQLOCK_RECONNECT;
 }
 
-int pg_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n, int64_t deadline,
-           sqlock_rows *rows, sqlock_error *err)
+/* If it was paused, c->under_way is set: each function is entered again as it was before, and none
+ * sends what it has sent. */
+int pg_run(void *conn, const sqlock_call *number, sqlock_stmt stmt, const sqlock_value *values,
+           size_t n, int64_t deadline, sqlock_rows *rows, sqlock_error *err)
 {
     struct pg_conn *c = conn;
     const sqlock_script *script = &c->scripts[stmt];
@@ -179,17 +185,22 @@ int pg_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n, i
         pg_call_end(c);
         return rc;
     }
+    if (!c->adopted)
+        c->call = number != NULL ? number->number : 0;
+    c->pauses = number != NULL && (number->flags & SQLOCK_CALL_PAUSES);
     if (n > 1 && script->n_array_steps > 0) {
         rc = request_run(c, &call, stmt, values, n, rows,
                          0); /* column index says which answer is whose */
     } else {
-        for (size_t i = 0; rc == 0 && i < n; i++) {
+        for (size_t i = c->under_way ? c->at.request : 0; rc == 0 && i < n; i++) {
             rc = request_run(c, &call, stmt, values + i * script->n_params, 1, rows, i);
-            if (rc != 0 && i > 0 && call.applies) /* the earlier ones are committed */
+            c->at.request = i;
+            if (rc < 0 && i > 0 && call.applies) /* the earlier ones are committed */
                 err->flags |= SQLOCK_MAYBE;
         }
     }
-    if (rc != 0) {
+    c->pauses = 0;
+    if (rc < 0) {
         sqlock_rows_cut(rows, n_before);
         tx_leave(c, &call);
     }
@@ -298,7 +309,7 @@ const sqlock_driver *sqlock_driver_postgres(void)
 {
     static const sqlock_driver driver = {
         .size = sizeof(sqlock_driver),
-        .caps = SQLOCK_CAP_TX_DDL | SQLOCK_CAP_HOSTS,
+        .caps = SQLOCK_CAP_TX_DDL | SQLOCK_CAP_HOSTS | SQLOCK_CAP_PAUSES,
         .name = "postgres",
         .schemes = "postgres postgresql",
         .dialect = &sqlock_postgres_dialect,

@@ -9,20 +9,28 @@
 
 #define FRESH_US 100 /* after an answer within this time the socket is not looked at */
 
-/* A call has ended, and with it its cancel. A cancel that comes between its flag and its wake-up
- * leaves a wake-up without a flag, which wait_for_socket() takes for an old one. */
+/* On an adopted connection a cancel ends with the call, on others the number is another one. It
+ * may leave a wake-up, which wait_for_socket() takes for an old one. */
 void pg_call_end(struct pg_conn *c)
 {
-    if (atomic_exchange(&c->cancelled, 0))
+    if (!c->adopted)
+        c->call = 0;
+    else if (atomic_exchange(&c->cancelled, 0))
         sqlock_wake_clear(c->wake_fd);
+    c->pauses = 0;
 }
 
-void pg_cancel(void *conn)
+void pg_cancel(void *conn, uint64_t call)
 {
     struct pg_conn *c = conn;
 
-    atomic_store(&c->cancelled, 1);
+    atomic_store(&c->cancelled, call);
     sqlock_wake_set(c->wake_fd);
+}
+
+int pg_is_cancelled(const struct pg_conn *c)
+{
+    return !c->firm && c->call != 0 && atomic_load(&c->cancelled) == c->call;
 }
 
 /* libpq prints notices to stderr, unless it has a receiver. Two kinds matter here: the server's
@@ -63,7 +71,7 @@ int pg_ready(struct pg_conn *c, const struct pg_call *call)
         c->notice[0] = '\0';
     if (c->broken)
         return pg_fail_ended(c, call);
-    if (!c->firm && atomic_load(&c->cancelled))
+    if (pg_is_cancelled(c))
         return sqlock_error_set(call->err, SQLOCK_ECANCELLED, 0, "cancelled before it was sent");
     if (now >= call->deadline)
         return sqlock_error_set(call->err, SQLOCK_ETIMEOUT, 0, "no time left to send the request");
@@ -80,6 +88,8 @@ int pg_ready(struct pg_conn *c, const struct pg_call *call)
  * until *out_until. */
 static int wait_give_up(struct pg_conn *c, const struct pg_call *call, int code, int64_t *out_until)
 {
+    if (c->pauses && code != SQLOCK_ESYS)
+        return SQLOCK_NOT_YET;
     if (!c->adopted || (c->cut != 0 && !c->soft_cut) || code == SQLOCK_ESYS)
         return pg_fail_wait(c, call, c->cut != 0 ? c->cut : code);
     if (pg_adopted_cut(c, code) != 0)
@@ -98,7 +108,7 @@ static int wait_for_socket(struct pg_conn *c, const struct pg_call *call, int ev
     while (rc == 0) {
         int r;
 
-        if (!c->firm && c->cut == 0 && atomic_load(&c->cancelled))
+        if (c->cut == 0 && pg_is_cancelled(c))
             rc = wait_give_up(c, call, SQLOCK_ECANCELLED, &until);
         if (rc != 0 || PQsocket(c->pg) < 0) /* then the next read shows what happened */
             break;
@@ -152,12 +162,17 @@ static int result_is_success(const PGresult *res)
 /* All results of one request: the first error, or else the last result. */
 static int wire_drain(struct pg_conn *c, const struct pg_call *call, PGresult **out_res)
 {
-    PGresult *kept = NULL;
+    PGresult *kept = c->at.kept;
 
+    c->at.kept = NULL;
     for (;;) {
         PGresult *res = NULL;
         int rc = wire_next_result(c, call, &res);
 
+        if (rc == SQLOCK_NOT_YET) {
+            c->at.kept = kept;
+            return rc;
+        }
         if (rc != 0) {
             PQclear(kept);
             return rc;
@@ -198,9 +213,12 @@ int pg_collect(struct pg_conn *c, const struct pg_call *call, int sent, PGresult
     PGresult *res = NULL;
     int rc;
 
+    if (!c->under_way)
+        c->sent = sqlock_now_us();
     c->under_way = 1;
-    c->sent = sqlock_now_us();
     rc = sent ? wire_drain(c, call, &res) : pg_fail_lost(c, call);
+    if (rc == SQLOCK_NOT_YET)
+        return rc;
     c->under_way = 0;
     if (rc == 0)
         rc = wire_check(c, call, res);

@@ -52,6 +52,7 @@ static int adopted_make(const sqlock_adopt_opts *opts, void **out_conn, sqlock_e
     conn->in_tx = 1;
     conn->scripts = opts->scripts;
     conn->open_wake = -1;
+    conn->call = LITE_ADOPTED;
     atomic_init(&conn->cancelled, 0);
     *out_conn = conn;
     return 0;
@@ -151,7 +152,7 @@ int lite_adopted_enter(lite_conn *conn, lite_before *before, sqlock_error *err)
     before->last_rowid = sqlite3_last_insert_rowid(conn->db);
     before->busy_ms = 0;
     rc = tx_check_active(conn, err); /* else our statement would commit by itself */
-    if (rc == 0 && atomic_load(&conn->cancelled))
+    if (rc == 0 && lite_is_cancelled(conn))
         rc = sqlock_error_set(err, SQLOCK_ECANCELLED, SQLOCK_RETRY, "cancelled");
     if (rc == 0 && lite_call_over(conn))
         rc = sqlock_error_set(err, SQLOCK_ETIMEOUT, SQLOCK_RETRY, "no time was left");
@@ -174,7 +175,12 @@ void lite_adopted_leave(lite_conn *conn, const lite_before *before)
 static int adopted_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, int64_t deadline,
                        sqlock_rows *rows, sqlock_error *err)
 {
-    return lite_run(conn, stmt, values, 1, deadline, rows, err);
+    return lite_run(conn, NULL, stmt, values, 1, deadline, rows, err);
+}
+
+static void adopted_cancel(void *conn)
+{
+    lite_cancel(conn, LITE_ADOPTED);
 }
 
 const sqlock_adopter lite_adopter = {
@@ -185,6 +191,6 @@ const sqlock_adopter lite_adopter = {
     .savepoint = adopted_savepoint,
     .run = adopted_run,
     .run_script = lite_run_script,
-    .cancel = lite_cancel,
+    .cancel = adopted_cancel,
     .running = lite_running,
 };

@@ -27,19 +27,29 @@ void lite_call_start(lite_conn *conn, int64_t deadline)
     conn->deadline = deadline;
 }
 
+/* On an adopted connection a cancel ends with the call, on others the number is another one. */
 void lite_call_end(lite_conn *conn)
 {
-    atomic_store(&conn->cancelled, 0);
+    if (conn->adopted)
+        atomic_store(&conn->cancelled, 0);
+    else
+        conn->call = 0;
+    conn->pauses = 0;
+}
+
+int lite_is_cancelled(const lite_conn *conn)
+{
+    return conn->call != 0 && atomic_load(&conn->cancelled) == conn->call;
 }
 
 /* While a connection opens, no other thread has it to cancel it. The caller's descriptor is the way
  * to do that, and counts as a cancel. */
 static int call_is_cut(lite_conn *conn, int64_t until)
 {
-    if (conn->open_wake >= 0 && !atomic_load(&conn->cancelled) &&
+    if (conn->open_wake >= 0 && !lite_is_cancelled(conn) &&
         sqlock_wait_fd(-1, 0, conn->open_wake, until) == 2)
-        atomic_store(&conn->cancelled, 1);
-    return atomic_load(&conn->cancelled);
+        atomic_store(&conn->cancelled, LITE_OPENING);
+    return lite_is_cancelled(conn);
 }
 
 int lite_call_over(lite_conn *conn)
@@ -48,13 +58,13 @@ int lite_call_over(lite_conn *conn)
 }
 
 /* sqlite3_interrupt() is not used. It could strike late: the call that it was meant for has ended,
- * the next one has begun, and nothing clears it then. Each call clears this flag. SQLite looks at
- * it through the handlers below. */
-void lite_cancel(void *arg)
+ * the next one has begun, and nothing clears it then. SQLite looks at this number through the
+ * handlers below. */
+void lite_cancel(void *arg, uint64_t call)
 {
     lite_conn *conn = arg;
 
-    atomic_store(&conn->cancelled, 1);
+    atomic_store(&conn->cancelled, call);
 }
 
 int lite_pause(lite_conn *conn, int count)
@@ -69,7 +79,7 @@ int lite_pause(lite_conn *conn, int count)
     if (conn->open_wake >= 0)
         return !call_is_cut(conn, now + pause);
     sqlock_sleep_us(pause);
-    return !atomic_load(&conn->cancelled);
+    return !lite_is_cancelled(conn);
 }
 
 /* Instead of sqlite3_busy_timeout(): with its fixed steps, one of several processes in a tight loop
@@ -379,6 +389,7 @@ static int conn_open_once(const sqlock_conn_opts *opts, int64_t deadline, void *
         return sqlock_error_set(err, SQLOCK_ENOMEM, 0, "out of memory");
     }
     atomic_init(&conn->cancelled, 0);
+    conn->call = LITE_OPENING;
     conn->scripts = opts->scripts;
     conn->open_wake = SQLOCK_HAS_FIELD(opts, wake_fd) ? opts->wake_fd : -1;
     lite_call_start(conn, deadline);

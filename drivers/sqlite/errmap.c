@@ -96,7 +96,7 @@ int lite_error(const lite_conn *conn, int rc, unsigned flags, const char *what, 
         sqlstate = "40001";
         message = "another connection writes, or has written since this transaction began to read: "
                   "only a restart helps";
-    } else if (primary == SQLITE_BUSY && atomic_load(&conn->cancelled)) {
+    } else if (primary == SQLITE_BUSY && lite_is_cancelled(conn)) {
         sqlstate = "57014";
         cancelled = 1;
         message = "cancelled while another connection kept the database locked";
@@ -104,7 +104,7 @@ int lite_error(const lite_conn *conn, int rc, unsigned flags, const char *what, 
         message = "another connection kept the database locked";
     } else if (primary == SQLITE_INTERRUPT && conn->adopted && own) {
         message = "interrupted by the application";
-    } else if (primary == SQLITE_INTERRUPT && !atomic_load(&conn->cancelled)) {
+    } else if (primary == SQLITE_INTERRUPT && !lite_is_cancelled(conn)) {
         return sqlock_error_set(err, SQLOCK_ETIMEOUT, flags | SQLOCK_RETRY, "%s%s%s",
                                 what != NULL ? what : "", what != NULL ? ": " : "",
                                 "stopped at the deadline");

@@ -39,8 +39,16 @@ typedef struct lite_conn {
     int open_wake;           /* a descriptor that ends the opening; -1: none, or it is open */
     int lock_missing;        /* the kernel does not know the lock that SQLite believes in */
     int unstoppable;         /* a ROLLBACK runs: neither deadline nor cancel may end it */
-    atomic_int cancelled;    /* the only field that another thread writes */
+    uint64_t call;    /* the number of the run() that is under way; 0: none can be cancelled */
+    int pauses;       /* it was rolled back at its end and may be made anew: ... */
+    int paused;       /* that has happened, */
+    sqlock_error why; /* for this reason */
+    _Atomic uint64_t cancelled; /* a call; the only field that another thread writes */
 } lite_conn;
+
+/* The number of the call while a connection opens, and of all calls on an adopted one. */
+#define LITE_OPENING UINT64_MAX
+#define LITE_ADOPTED 1
 
 /* process.c: 0, or SQLOCK_EREFUSED in a process that was forked while there was a connection. Then
  * no function of SQLite may be called. enter and leave begin and end the life of each
@@ -80,11 +88,11 @@ int lite_library_check_caller(void (*library)(void), sqlock_error *err);
 int lite_whole_url(const char *url, char **out_url, sqlock_error *err);
 int lite_open(const sqlock_conn_opts *opts, int64_t deadline, void **out_conn, sqlock_error *err);
 void lite_close(void *conn);
-void lite_cancel(void *conn);
-/* Every slot that uses SQLite starts with this. run() ends with lite_call_end(), which forgets a
- * cancel. */
+void lite_cancel(void *conn, uint64_t call);
+/* Every slot that uses SQLite starts with this. run() ends with lite_call_end(). */
 void lite_call_start(lite_conn *conn, int64_t deadline);
 void lite_call_end(lite_conn *conn);
+int lite_is_cancelled(const lite_conn *conn);
 /* 1: cancelled, or the deadline is over. */
 int lite_call_over(lite_conn *conn);
 /* Sleep a little before try number count + 1. Returns 0 if there must be no further try. */
@@ -103,8 +111,8 @@ void lite_adopted_leave(lite_conn *conn, const lite_before *before);
 
 /* stmt.c */
 int lite_prepare(lite_conn *conn, const char *sql, sqlite3_stmt **out_stmt, sqlock_error *err);
-int lite_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n, int64_t deadline,
-             sqlock_rows *rows, sqlock_error *err);
+int lite_run(void *conn, const sqlock_call *number, sqlock_stmt stmt, const sqlock_value *values,
+             size_t n, int64_t deadline, sqlock_rows *rows, sqlock_error *err);
 int lite_run_script(void *conn, const sqlock_script *script, const sqlock_value *values,
                     int64_t deadline, sqlock_rows *rows, sqlock_error *err);
 int lite_exec(void *conn, const char *sql, int64_t deadline, sqlock_error *err);

@@ -295,6 +295,33 @@ static int call_check_file(call *c, int rc)
     return lite_check_file(c->conn, c->err) != 0 ? c->err->code : rc;
 }
 
+/* A call that may pause has ended at its deadline or by a cancel, and everything was rolled back:
+ * then it can be made anew. */
+static int call_pause(call *c, int rc)
+{
+    lite_conn *conn = c->conn;
+
+    if (!conn->pauses || rc == 0 || (c->err->flags & (SQLOCK_RECONNECT | SQLOCK_MAYBE)) ||
+        !lite_call_over(conn))
+        return rc;
+    conn->paused = 1;
+    conn->why = *c->err;
+    memset(c->err, 0, sizeof *c->err);
+    return SQLOCK_NOT_YET;
+}
+
+/* It is not to be made anew: it ends as it did when it paused. */
+static int call_stays_ended(call *c)
+{
+    lite_conn *conn = c->conn;
+    int ended = conn->paused && !conn->pauses && lite_call_over(conn);
+
+    conn->paused = 0;
+    if (ended)
+        *c->err = conn->why;
+    return ended;
+}
+
 static int call_run(call *c, const sqlock_value *values, size_t n, int64_t deadline)
 {
     const size_t n_rows = sqlock_rows_count(c->rows);
@@ -302,7 +329,13 @@ static int call_run(call *c, const sqlock_value *values, size_t n, int64_t deadl
     int rc;
 
     lite_call_start(c->conn, deadline);
-    rc = c->conn->adopted ? lite_adopted_enter(c->conn, &before, c->err) : 0;
+    if (call_stays_ended(c)) {
+        lite_call_end(c->conn);
+        return c->err->code;
+    }
+    rc = c->conn->adopted             ? lite_adopted_enter(c->conn, &before, c->err)
+         : lite_is_cancelled(c->conn) ? sqlock_error_set(c->err, SQLOCK_ECANCELLED, 0, "cancelled")
+                                      : 0;
     if (rc == 0)
         rc = call_check_file(c, call_run_requests(c, values, n));
     if (rc != 0)
@@ -311,16 +344,20 @@ static int call_run(call *c, const sqlock_value *values, size_t n, int64_t deadl
         lite_adopted_leave(c->conn, &before);
     else if (rc != 0)
         tx_abandon(c->conn, c->err);
+    rc = call_pause(c, rc);
     lite_call_end(c->conn);
     return rc;
 }
 
-int lite_run(void *arg, sqlock_stmt stmt, const sqlock_value *values, size_t n, int64_t deadline,
-             sqlock_rows *rows, sqlock_error *err)
+int lite_run(void *arg, const sqlock_call *number, sqlock_stmt stmt, const sqlock_value *values,
+             size_t n, int64_t deadline, sqlock_rows *rows, sqlock_error *err)
 {
     lite_conn *conn = arg;
     call c = {.conn = conn, .id = stmt, .script = &conn->scripts[stmt], .rows = rows, .err = err};
 
+    if (!conn->adopted)
+        conn->call = number != NULL ? number->number : 0;
+    conn->pauses = number != NULL && (number->flags & SQLOCK_CALL_PAUSES);
     return call_run(&c, values, n, deadline);
 }
 

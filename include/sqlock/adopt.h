@@ -106,8 +106,9 @@ struct sqlock_adopter {
     SQLOCK_EXPERIMENTAL int (*run_script)(void *conn, const sqlock_script *script,
                                           const sqlock_value *values, int64_t deadline,
                                           sqlock_rows *rows, sqlock_error *err);
-    /* End the run() or run_script() that is under way, or else the next one, as
-     * sqlock_driver.cancel does. */
+    /* Let the run() or run_script() that is under way return soon with SQLOCK_ECANCELLED. If none
+     * is, the next one does. A cancel is forgotten when one of them returns, also when its deadline
+     * had passed and it sent nothing. Any thread. Must not block. */
     SQLOCK_EXPERIMENTAL void (*cancel)(void *conn);
 
     /* ---- optional */

@@ -93,6 +93,22 @@ typedef struct sqlock_hosts {
 #define SQLOCK_CAP_HOSTS 0x200u     /* hosts */
 #define SQLOCK_CAP_BATCH 0x400u     /* no slot. run() with several requests commits once for all of
                                        them, also where the dialect has no array steps for them */
+#define SQLOCK_CAP_PAUSES 0x800u    /* no slot. run() knows SQLOCK_CALL_PAUSES */
+
+/* With this flag run() gives up nothing that it has sent. At the deadline, and after a cancel, it
+ * returns SQLOCK_NOT_YET, which is no failure: the request goes on. Core calls run() again, with
+ * the same arguments except call and deadline, perhaps on another thread. It goes on with the
+ * request, or makes it anew if nothing is left of the first try. Without the flag it now ends. So a
+ * thread whose caller leaves can pass the wait for an answer to another one. */
+#define SQLOCK_CALL_PAUSES 0x1u
+#define SQLOCK_NOT_YET     1
+
+/* One run(). */
+typedef struct sqlock_call {
+    uint32_t size;
+    unsigned flags;  /* SQLOCK_CALL_... */
+    uint64_t number; /* cancel() names it. Rises with each call on a connection; never 0 */
+} sqlock_call;
 
 typedef struct sqlock_adopter sqlock_adopter; /* sqlock/adopt.h */
 
@@ -121,21 +137,24 @@ struct sqlock_driver {
      * go to rows, with the request's number. A request that answers nothing has no row. The call
      * returns at deadline at the latest. Either it has answered all requests of the batch, or it
      * fails. If it fails, rows holds at most the answers of requests that were each committed
-     * alone: from the first one on, without a gap. Core uses those of SQLOCK_REQ_EACH.
+     * alone: from the first one on, without a gap. Core uses those of SQLOCK_REQ_EACH. call is NULL
+     * if no one will cancel it.
      *
      * A driver knows requests by their scripts alone: what one is, its flags say. */
-    int (*run)(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n, int64_t deadline,
-               sqlock_rows *rows, sqlock_error *err);
+    int (*run)(void *conn, const sqlock_call *call, sqlock_stmt stmt, const sqlock_value *values,
+               size_t n, int64_t deadline, sqlock_rows *rows, sqlock_error *err);
     /* Run one statement of a migration. It has no parameters and no rows. */
     int (*exec)(void *conn, const char *sql, int64_t deadline, sqlock_error *err);
     /* A write transaction around migrations. */
     int (*begin)(void *conn, int64_t deadline, sqlock_error *err);
     int (*commit)(void *conn, int64_t deadline, sqlock_error *err);
     int (*rollback)(void *conn, int64_t deadline, sqlock_error *err);
-    /* Let the run() that is under way on conn return soon with SQLOCK_ECANCELLED. If none is, the
-     * next one does. A cancel is forgotten when a run() returns, also when its deadline had passed
-     * and it sent nothing. Any thread. Must not block. */
-    void (*cancel)(void *conn);
+    /* Let the run() with this number return soon with SQLOCK_ECANCELLED, also if it has not begun
+     * yet. It hits no other: if that run() has returned, this changes nothing. The connection stays
+     * usable only if nothing of that call can reach a later one: it was not sent, or its answer is
+     * the database's own error for a cancel. Otherwise err->flags holds SQLOCK_RECONNECT. Any
+     * thread, one at a time, numbers rise. Must not block. */
+    void (*cancel)(void *conn, uint64_t call);
 
     /* ---- optional: all that follow. They may still change. */
 

@@ -142,13 +142,14 @@ static void adopted_close(void *conn)
     free(c);
 }
 
-static int faulty_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n,
-                      int64_t deadline, sqlock_rows *rows, sqlock_error *err)
+static int faulty_run(void *conn, const sqlock_call *call, sqlock_stmt stmt,
+                      const sqlock_value *values, size_t n, int64_t deadline, sqlock_rows *rows,
+                      sqlock_error *err)
 {
     struct faulty *c = conn;
     size_t had = sqlock_rows_count(rows);
     unsigned doubt = SQLOCK_LEAVES_DOUBT(real->dialect->scripts[stmt].flags) ? SQLOCK_MAYBE : 0;
-    THROUGH(real->run(c->real, stmt, values, n, deadline, rows, err), doubt);
+    THROUGH(real->run(c->real, call, stmt, values, n, deadline, rows, err), doubt);
 
     if (rc != 0)
         sqlock_rows_cut(rows, had);
@@ -225,9 +226,9 @@ static int faulty_rollback(void *conn, int64_t deadline, sqlock_error *err)
     return faulty_tx(conn, real->rollback, false, 0, deadline, err);
 }
 
-static void faulty_cancel(void *conn)
+static void faulty_cancel(void *conn, uint64_t call)
 {
-    real->cancel(((struct faulty *)conn)->real);
+    real->cancel(((struct faulty *)conn)->real, call);
 }
 
 static void adopted_cancel(void *conn)

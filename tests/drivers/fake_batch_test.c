@@ -42,19 +42,21 @@ static bool is_sorted(const sqlock_value *values, size_t n, size_t n_params)
     return true;
 }
 
-static int run_some(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n,
-                    int64_t deadline, sqlock_rows *rows, sqlock_error *err)
+static int run_some(void *conn, const sqlock_call *call, sqlock_stmt stmt,
+                    const sqlock_value *values, size_t n, int64_t deadline, sqlock_rows *rows,
+                    sqlock_error *err)
 {
     size_t n_params = spied_driver()->dialect->scripts[stmt].n_params;
     int rc = 0;
 
     for (size_t i = 0; rc == 0 && i < n; i += 2)
-        rc = spied_driver()->run(conn, stmt, values + i * n_params, 1, deadline, rows, err);
+        rc = spied_driver()->run(conn, call, stmt, values + i * n_params, 1, deadline, rows, err);
     return rc; /* all have the number 0: only the first is answered */
 }
 
-static int run_gated(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n,
-                     int64_t deadline, sqlock_rows *rows, sqlock_error *err)
+static int run_gated(void *conn, const sqlock_call *call, sqlock_stmt stmt,
+                     const sqlock_value *values, size_t n, int64_t deadline, sqlock_rows *rows,
+                     sqlock_error *err)
 {
     int is_lock = stmt == SQLOCK_STMT_ACQUIRE || stmt == SQLOCK_STMT_RELEASE;
 
@@ -69,11 +71,11 @@ static int run_gated(void *conn, sqlock_stmt stmt, const sqlock_value *values, s
         return sqlock_error_set(err, atomic_exchange(&gate.fail_batches, 0),
                                 (unsigned)atomic_load(&gate.fail_flags), "the batch failed");
     if (is_lock && n > 1 && atomic_load(&gate.drop_rows))
-        return run_some(conn, stmt, values, n, deadline, rows, err);
+        return run_some(conn, call, stmt, values, n, deadline, rows, err);
     if (is_lock && n > 1 && atomic_load(&gate.hang_ms) > 0)
         sqlock_fake_fault(network.db, (int)stmt, SQLOCK_FAULT_SLOW, 0, 1,
                           atomic_exchange(&gate.hang_ms, 0));
-    return spied_driver()->run(conn, stmt, values, n, deadline, rows, err);
+    return spied_driver()->run(conn, call, stmt, values, n, deadline, rows, err);
 }
 
 struct caller {

@@ -239,10 +239,11 @@ static struct {
     atomic_int hold, held;
 } late;
 
-static int run_late(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n,
-                    int64_t deadline, sqlock_rows *rows, sqlock_error *err)
+static int run_late(void *conn, const sqlock_call *call, sqlock_stmt stmt,
+                    const sqlock_value *values, size_t n, int64_t deadline, sqlock_rows *rows,
+                    sqlock_error *err)
 {
-    int rc = spied_driver()->run(conn, stmt, values, n, deadline, rows, err);
+    int rc = spied_driver()->run(conn, call, stmt, values, n, deadline, rows, err);
 
     if (stmt == SQLOCK_STMT_ACQUIRE && atomic_load(&late.hold)) {
         atomic_store(&late.held, 1);
@@ -258,6 +259,7 @@ TEST(test_cancel_that_comes_with_the_answer_hits_no_other_call)
     sqlock_acquire_opts o = wait_opts(SQLOCK_WAIT_FOREVER, 0, SQLOCK_NO_RENEW);
     sqlock_lock *lock = NULL;
     sqlock_op *op = NULL;
+    long opens;
     sqlock *m;
 
     w->driver.run = run_late;
@@ -266,12 +268,14 @@ TEST(test_cancel_that_comes_with_the_answer_hits_no_other_call)
     atomic_store(&late.hold, 1);
     ok(sqlock_acquire_start(m, "nightly", &o, &op, &said));
     assert_soon(atomic_load(&late.held), patience_ms(3000));
+    opens = spy_opens();
     sqlock_op_cancel(op);
     atomic_store(&late.hold, 0);
     ok(sqlock_op_finish(op, &lock, &said)); /* it was granted, and is told so */
     fault(w, SQLOCK_STMT_LIST, SQLOCK_FAULT_SLOW, 1, 20);
     ok(sqlock_list(m, NULL, ignore_info, NULL, &said));
     assert_int_equal(spy_runs(SQLOCK_STMT_LIST), 1);
+    assert_int_equal(spy_opens(), opens); /* nothing of it is left on the connection */
     give(lock);
 }
 

@@ -11,6 +11,7 @@ struct link {
     uint32_t host;
     void *conn;
     int wake;
+    _Atomic uint64_t cancelled; /* the call of this number, then wake */
 };
 
 static int hang(int wake, int64_t until)
@@ -21,6 +22,18 @@ static int hang(int wake, int64_t until)
         if (poll(&p, wake >= 0, 5) > 0)
             return SQLOCK_ECANCELLED;
     return SQLOCK_ETIMEOUT;
+}
+
+/* A wake-up without a cancel of this call is an old one. */
+static int link_hang(struct link *l, uint64_t call, int64_t until)
+{
+    int rc = atomic_load(&l->cancelled) == call ? SQLOCK_ECANCELLED : hang(l->wake, until);
+
+    while (rc == SQLOCK_ECANCELLED && atomic_load(&l->cancelled) != call) {
+        sqlock_wake_clear(l->wake);
+        rc = atomic_load(&l->cancelled) == call ? SQLOCK_ECANCELLED : hang(l->wake, until);
+    }
+    return rc;
 }
 
 static int no_answer(int code, unsigned flags, sqlock_error *err)
@@ -121,8 +134,9 @@ static int writes(sqlock_stmt stmt)
     return stmt != SQLOCK_STMT_HANDSHAKE && stmt != SQLOCK_STMT_LEASE;
 }
 
-static int net_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n,
-                   int64_t deadline, sqlock_rows *rows, sqlock_error *err)
+static int net_run(void *conn, const sqlock_call *call, sqlock_stmt stmt,
+                   const sqlock_value *values, size_t n, int64_t deadline, sqlock_rows *rows,
+                   sqlock_error *err)
 {
     struct link *l = conn;
     unsigned flags = sqlock_driver_fake()->dialect->scripts[stmt].flags;
@@ -134,22 +148,22 @@ static int net_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, siz
     if (mood == READ_ONLY && writes(stmt))
         return sqlock_error_db(err, "25006", 0, 0, "read-only transaction");
     if (mood == SILENT || (mood == HALF_SILENT && writes(stmt))) {
-        rc = hang(l->wake, deadline);
-        sqlock_wake_clear(l->wake);
+        rc = link_hang(l, call != NULL ? call->number : UINT64_MAX, deadline);
+        if (call != NULL && (call->flags & SQLOCK_CALL_PAUSES))
+            return SQLOCK_NOT_YET;
         return no_answer(rc, SQLOCK_RECONNECT | (SQLOCK_LEAVES_DOUBT(flags) ? SQLOCK_MAYBE : 0),
                          err);
     }
-    rc = sqlock_driver_fake()->run(l->conn, stmt, values, n, deadline, rows, err);
-    sqlock_wake_clear(l->wake);
-    return rc;
+    return sqlock_driver_fake()->run(l->conn, call, stmt, values, n, deadline, rows, err);
 }
 
-static void net_cancel(void *conn)
+static void net_cancel(void *conn, uint64_t call)
 {
     struct link *l = conn;
 
+    atomic_store(&l->cancelled, call);
     sqlock_wake_set(l->wake);
-    sqlock_driver_fake()->cancel(l->conn);
+    sqlock_driver_fake()->cancel(l->conn, call);
 }
 
 static int net_exec(void *conn, const char *sql, int64_t deadline, sqlock_error *err)

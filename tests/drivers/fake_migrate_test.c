@@ -27,8 +27,9 @@ static int answer_locked(sqlock_rows *rows)
 }
 
 /* The lease counts from before the request, less a tenth; a moment more is forgiven. */
-static int tap_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n,
-                   int64_t deadline, sqlock_rows *rows, sqlock_error *err)
+static int tap_run(void *conn, const sqlock_call *call, sqlock_stmt stmt,
+                   const sqlock_value *values, size_t n, int64_t deadline, sqlock_rows *rows,
+                   sqlock_error *err)
 {
     if (stmt == SQLOCK_STMT_MIGRATE_LEASE && tap.locked)
         return answer_locked(rows);
@@ -36,7 +37,7 @@ static int tap_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, siz
         tap.lease_end = sqlock_now_us() + values[3].i - values[3].i / 10 + 2000;
     else if (stmt != SQLOCK_STMT_HANDSHAKE && stmt != SQLOCK_STMT_REINCARNATE)
         note_deadline(deadline); /* those two come when the lease was given back */
-    return sqlock_driver_fake()->run(conn, stmt, values, n, deadline, rows, err);
+    return sqlock_driver_fake()->run(conn, call, stmt, values, n, deadline, rows, err);
 }
 
 /* Behind the first statement the row is locked, and time passes. */

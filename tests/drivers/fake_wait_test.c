@@ -39,11 +39,12 @@ TEST(test_try_that_cannot_be_answered_in_time_is_not_made, a, b)
 /* The driver, with rows that some transaction has locked: acquires step over them. */
 static int32_t locked_ms; /* that each answer takes */
 
-static int run_locked(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n,
-                      int64_t deadline, sqlock_rows *rows, sqlock_error *err)
+static int run_locked(void *conn, const sqlock_call *call, sqlock_stmt stmt,
+                      const sqlock_value *values, size_t n, int64_t deadline, sqlock_rows *rows,
+                      sqlock_error *err)
 {
     if (stmt != SQLOCK_STMT_ACQUIRE && stmt != SQLOCK_STMT_GUARDED)
-        return spied_driver()->run(conn, stmt, values, n, deadline, rows, err);
+        return spied_driver()->run(conn, call, stmt, values, n, deadline, rows, err);
     sleep_ms(locked_ms);
     return sqlock_rows_add(rows, 0) != 0 || sqlock_rows_put_int(rows, 0) != 0 ||
                    sqlock_rows_put_int(rows, SQLOCK_OUT_SKIPPED) != 0

@@ -17,19 +17,20 @@ static struct gate {
     atomic_int lose_all; /* the same of all calls */
 } gate;
 
-static int run_gated(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n,
-                     int64_t deadline, sqlock_rows *rows, sqlock_error *err)
+static int run_gated(void *conn, const sqlock_call *call, sqlock_stmt stmt,
+                     const sqlock_value *values, size_t n, int64_t deadline, sqlock_rows *rows,
+                     sqlock_error *err)
 {
     int rc;
 
     if (stmt != gate.stmt)
-        return spied_driver()->run(conn, stmt, values, n, deadline, rows, err);
+        return spied_driver()->run(conn, call, stmt, values, n, deadline, rows, err);
     atomic_fetch_add(&gate.entered, 1);
     while (atomic_load(&gate.shut))
         sleep_ms(1);
     if ((int)n > atomic_load(&gate.most))
         atomic_store(&gate.most, (int)n);
-    rc = spied_driver()->run(conn, stmt, values, n, deadline, rows, err);
+    rc = spied_driver()->run(conn, call, stmt, values, n, deadline, rows, err);
     if (rc == 0 && (atomic_load(&gate.lose_all) || (n > 1 && atomic_fetch_sub(&gate.lose, 1) > 0)))
         rc = sqlock_error_set(err, SQLOCK_EUNREACH, SQLOCK_RECONNECT | SQLOCK_RETRY | SQLOCK_MAYBE,
                               "the reply was lost");

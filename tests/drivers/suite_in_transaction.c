@@ -262,7 +262,7 @@ int run_until(const char *sql, int64_t deadline)
 int run_own(void *conn, const char *sql)
 {
     prepare_step(sql, 0);
-    return g.driver->run(conn, SQLOCK_STMT_GUARDED, NULL, 1, soon(), g.rows, &said);
+    return g.driver->run(conn, NULL, SQLOCK_STMT_GUARDED, NULL, 1, soon(), g.rows, &said);
 }
 
 int64_t soon(void)

@@ -222,14 +222,15 @@ static struct others {
     int64_t version;
 } others;
 
-static int run_with_others(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n,
-                           int64_t deadline, sqlock_rows *rows, sqlock_error *err)
+static int run_with_others(void *conn, const sqlock_call *call, sqlock_stmt stmt,
+                           const sqlock_value *values, size_t n, int64_t deadline,
+                           sqlock_rows *rows, sqlock_error *err)
 {
     if (stmt == SQLOCK_STMT_REGISTER_SET && ++others.sets == 2)
         for (int i = 0; i < others.times; i++)
             others.version =
                 set_register(others.m, NAME, "theirs", read_register(others.m, NAME, NULL));
-    return spied_driver()->run(conn, stmt, values, n, deadline, rows, err);
+    return spied_driver()->run(conn, call, stmt, values, n, deadline, rows, err);
 }
 
 static int set_with_others(struct world *w, bool applied, int times, int64_t *out_before,

@@ -58,7 +58,7 @@ static int is_held_back(void *conn, sqlock_stmt stmt, const sqlock_value *values
         size_t before = sqlock_rows_count(rows);
 
         held_back.on = 0;
-        real->run(conn, held_back.stmt, held_back.values, 1, deadline, rows, err);
+        real->run(conn, NULL, held_back.stmt, held_back.values, 1, deadline, rows, err);
         sqlock_rows_cut(rows, before);
     }
     pthread_mutex_unlock(&held_back.mu);
@@ -115,8 +115,9 @@ static int lose(sqlock_stmt stmt, const char *text, sqlock_error *err)
     return sqlock_error_db(err, "08006", 0, SQLOCK_RECONNECT | doubt, text);
 }
 
-static int count_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n,
-                     int64_t deadline, sqlock_rows *rows, sqlock_error *err)
+static int count_run(void *conn, const sqlock_call *call, sqlock_stmt stmt,
+                     const sqlock_value *values, size_t n, int64_t deadline, sqlock_rows *rows,
+                     sqlock_error *err)
 {
     atomic_fetch_add(&runs[stmt], 1);
     atomic_fetch_add(&requests[stmt], (long)n);
@@ -130,7 +131,7 @@ static int count_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, s
     }
     if (is_held_back(conn, stmt, values, deadline, rows, err))
         return lose(stmt, "held back", err);
-    int rc = real->run(conn, stmt, values, n, deadline, rows, err);
+    int rc = real->run(conn, call, stmt, values, n, deadline, rows, err);
 
     if (rc != 0 && atomic_load(&failing_stmt) == (int)stmt + 1)
         sleep_until(atomic_load(&failure_at));

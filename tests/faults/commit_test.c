@@ -77,14 +77,15 @@ static int64_t who_waits(void)
 static const sqlock_driver *real;
 static int looks;
 
-static int run_behind_the_commit(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n,
-                                 int64_t deadline, sqlock_rows *rows, sqlock_error *out_err)
+static int run_behind_the_commit(void *conn, const sqlock_call *call, sqlock_stmt stmt,
+                                 const sqlock_value *values, size_t n, int64_t deadline,
+                                 sqlock_rows *rows, sqlock_error *out_err)
 {
     if (stmt == SQLOCK_STMT_GUARDED && looks++ == 0) {
         standby_wanted(false);
         assert_soon(who_waits() < 0, patience_ms(5000));
     }
-    return real->run(conn, stmt, values, n, deadline, rows, out_err);
+    return real->run(conn, call, stmt, values, n, deadline, rows, out_err);
 }
 
 static const sqlock_driver *delayed(void)

@@ -36,8 +36,9 @@ static int watched_open(const sqlock_conn_opts *opts, int64_t deadline, void **o
     return real->open(opts, deadline, out_conn, err);
 }
 
-static int watched_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n,
-                       int64_t deadline, sqlock_rows *rows, sqlock_error *err)
+static int watched_run(void *conn, const sqlock_call *call, sqlock_stmt stmt,
+                       const sqlock_value *values, size_t n, int64_t deadline, sqlock_rows *rows,
+                       sqlock_error *err)
 {
     int renewal = stmt == SQLOCK_STMT_RENEW;
     int rc;
@@ -48,7 +49,7 @@ static int watched_run(void *conn, sqlock_stmt stmt, const sqlock_value *values,
     atomic_fetch_add(&watch.renewing, renewal);
     while (renewal && atomic_load(&watch.stop_renewals))
         sleep_ms(1);
-    rc = real->run(conn, stmt, values, n, deadline, rows, err);
+    rc = real->run(conn, call, stmt, values, n, deadline, rows, err);
     while (renewal && atomic_load(&watch.stop_answers))
         sleep_ms(1);
     atomic_fetch_sub(&watch.renewing, renewal);

@@ -153,11 +153,12 @@ static void call(void)
         stranger_makes(squat.sql);
 }
 
-static int squatted_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n,
-                        int64_t deadline, sqlock_rows *rows, sqlock_error *out_err)
+static int squatted_run(void *conn, const sqlock_call *number, sqlock_stmt stmt,
+                        const sqlock_value *values, size_t n, int64_t deadline, sqlock_rows *rows,
+                        sqlock_error *out_err)
 {
     call();
-    return sqlock_driver_postgres()->run(conn, stmt, values, n, deadline, rows, out_err);
+    return sqlock_driver_postgres()->run(conn, number, stmt, values, n, deadline, rows, out_err);
 }
 
 static int squatted_exec(void *conn, const char *sql, int64_t deadline, sqlock_error *out_err)

@@ -22,7 +22,8 @@ typedef struct small_conn {
     const sqlock_script *scripts; /* core's: with the names of tables in them */
     int64_t deadline;             /* of the call that is under way */
     int wake_fd;                  /* while the connection opens: this ends it */
-    atomic_int cancelled;         /* the only field that another thread writes */
+    uint64_t call;                /* its number; 0: no one can cancel it */
+    _Atomic uint64_t cancelled;   /* that number; the only field that another thread writes */
 } small_conn;
 
 /* ---- errors ---------------------------------------------------------------------------------- */
@@ -49,9 +50,16 @@ static const struct mapping {
     {SQLITE_ERROR, "XX000", 0}, /* the last one: for all others */
 };
 
+static int call_is_cancelled(const small_conn *c)
+{
+    if (c->wake_fd >= 0)
+        return sqlock_wait_fd(-1, 0, c->wake_fd, 0) == 2;
+    return c->call != 0 && atomic_load(&c->cancelled) == c->call;
+}
+
 static int error_ended(const small_conn *c, unsigned flags, sqlock_error *err)
 {
-    if (atomic_load(&c->cancelled))
+    if (call_is_cancelled(c))
         return sqlock_error_set(err, SQLOCK_ECANCELLED, flags, "cancelled");
     return sqlock_error_set(err, SQLOCK_ETIMEOUT, flags | SQLOCK_RETRY, "stopped at the deadline");
 }
@@ -63,7 +71,7 @@ static int error_last(const small_conn *c, unsigned flags, sqlock_error *err)
     const char *text = sqlite3_errmsg(c->db);
     const struct mapping *m = mappings;
 
-    if (code == SQLITE_INTERRUPT || (code == SQLITE_BUSY && atomic_load(&c->cancelled)))
+    if (code == SQLITE_INTERRUPT || (code == SQLITE_BUSY && call_is_cancelled(c)))
         return error_ended(c, flags, err);
     if (code == SQLITE_ERROR && strncmp(text, "no such table", 13) == 0)
         return sqlock_error_db(err, "42P01", code, flags, text); /* core: run the migrations */
@@ -79,11 +87,9 @@ static int error_last(const small_conn *c, unsigned flags, sqlock_error *err)
  * it was meant for. */
 static int call_is_over(void *arg)
 {
-    small_conn *c = arg;
+    const small_conn *c = arg;
 
-    if (c->wake_fd >= 0 && sqlock_wait_fd(-1, 0, c->wake_fd, 0) == 2)
-        atomic_store(&c->cancelled, 1);
-    return atomic_load(&c->cancelled) || sqlock_now_us() >= c->deadline;
+    return call_is_cancelled(c) || sqlock_now_us() >= c->deadline;
 }
 
 static int call_on_busy(void *arg, int tries)
@@ -99,9 +105,10 @@ static int call_on_busy(void *arg, int tries)
     return 1;
 }
 
-static void small_cancel(void *arg)
+/* It may come when its call has ended, or has not begun. The number keeps it from any other. */
+static void small_cancel(void *arg, uint64_t call)
 {
-    atomic_store(&((small_conn *)arg)->cancelled, 1);
+    atomic_store(&((small_conn *)arg)->cancelled, call);
 }
 
 /* ---- transactions ---------------------------------------------------------------------------- */
@@ -233,19 +240,21 @@ static int call_run(const call *k)
 }
 
 /* Each request is a transaction of its own, so what was answered before a failure is committed. */
-static int small_run(void *arg, sqlock_stmt stmt, const sqlock_value *values, size_t n,
-                     int64_t deadline, sqlock_rows *rows, sqlock_error *err)
+static int small_run(void *arg, const sqlock_call *number, sqlock_stmt stmt,
+                     const sqlock_value *values, size_t n, int64_t deadline, sqlock_rows *rows,
+                     sqlock_error *err)
 {
     small_conn *c = arg;
     call k = {c, &c->scripts[stmt], values, 0, rows, err};
     int rc = 0;
 
     c->deadline = deadline;
+    c->call = number != NULL ? number->number : 0;
     for (; rc == 0 && k.request < n; k.request++, k.values += k.script->n_params)
         rc = call_run(&k);
+    c->call = 0;
     if (rc != 0)
         tx_abandon(c, err);
-    atomic_store(&c->cancelled, 0); /* it was for this call */
     return rc;
 }
 
@@ -377,7 +386,6 @@ static int small_open(const sqlock_conn_opts *opts, int64_t deadline, void **out
         return rc;
     }
     c->wake_fd = -1;
-    atomic_store(&c->cancelled, 0);
     *out_conn = c;
     return 0;
 }

@@ -22,11 +22,12 @@ static int after_call(int rc)
     return rc;
 }
 
-static int tap_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n,
-                   int64_t deadline, sqlock_rows *rows, sqlock_error *err)
+static int tap_run(void *conn, const sqlock_call *call, sqlock_stmt stmt,
+                   const sqlock_value *values, size_t n, int64_t deadline, sqlock_rows *rows,
+                   sqlock_error *err)
 {
     before_call();
-    return after_call(tap.real->run(conn, stmt, values, n, deadline, rows, err));
+    return after_call(tap.real->run(conn, call, stmt, values, n, deadline, rows, err));
 }
 
 static int tap_exec(void *conn, const char *sql, int64_t deadline, sqlock_error *err)

@@ -14,8 +14,8 @@ struct wire {
     bool cut;             /* the client learns of it by its next request; */
     bool silent;          /* or by no answer */
     bool dead;            /* it knows */
-    bool cancelled;
-    struct packet *sent; /* the request under way */
+    uint64_t cancelled;   /* the number of a call */
+    struct packet *sent;  /* the request under way; also while its call pauses */
 };
 
 /* A request on its way, and the answer on its way back. It outlives its client. */
@@ -151,7 +151,7 @@ static void server_runs(struct packet *p, sqlock_rows *rows, sqlock_error *err)
     world.requests += (int64_t)p->n;
     world.batched += p->n > 1 ? (int64_t)p->n : 0;
     p->rc = p->refused ? sqlock_error_db(err, "40001", 0, 0, "the server refused the request")
-                       : sqlock_driver_fake()->run(world.session, p->stmt, p->values, p->n,
+                       : sqlock_driver_fake()->run(world.session, NULL, p->stmt, p->values, p->n,
                                                    TIME_NEVER, rows, err);
     trace('r', p->stmt, p->rc);
 }
@@ -231,8 +231,11 @@ static int wire_fail(struct wire *w, unsigned flags, const char *text, sqlock_er
     return sqlock_error_db(err, "08006", 0, flags | SQLOCK_RECONNECT, text);
 }
 
-static int wire_give_up(struct wire *w, int code, const char *text, sqlock_error *err)
+static int wire_give_up(struct wire *w, const sqlock_call *call, int code, const char *text,
+                        sqlock_error *err)
 {
+    if (call->flags & SQLOCK_CALL_PAUSES)
+        return SQLOCK_NOT_YET;
     w->dead = true;
     return sqlock_error_set(err, code, SQLOCK_MAYBE | SQLOCK_RECONNECT, "%s", text);
 }
@@ -261,7 +264,8 @@ static int rows_copy(const sqlock_rows *from, sqlock_rows *to)
 
 /* As the real drivers: what has arrived counts, whatever else has happened. No other task runs
  * between the look and the sleep. */
-static int wire_await(struct wire *w, int64_t deadline, sqlock_rows *rows, sqlock_error *err)
+static int wire_await(struct wire *w, const sqlock_call *call, int64_t deadline, sqlock_rows *rows,
+                      sqlock_error *err)
 {
     struct packet *p = w->sent;
 
@@ -274,16 +278,17 @@ static int wire_await(struct wire *w, int64_t deadline, sqlock_rows *rows, sqloc
         }
         if (w->cut && !w->silent)
             return wire_fail(w, SQLOCK_MAYBE, "the link broke while the request ran", err);
-        if (w->cancelled)
-            return wire_give_up(w, SQLOCK_ECANCELLED, "cancelled while the request ran", err);
+        if (w->cancelled == call->number)
+            return wire_give_up(w, call, SQLOCK_ECANCELLED, "cancelled while the request ran", err);
         if (world.now >= deadline)
-            return wire_give_up(w, SQLOCK_ETIMEOUT, "no answer in time", err);
+            return wire_give_up(w, call, SQLOCK_ETIMEOUT, "no answer in time", err);
         task_wait(w, NULL, deadline);
     }
 }
 
-static int wire_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n,
-                    int64_t deadline, sqlock_rows *rows, sqlock_error *err)
+static int wire_run(void *conn, const sqlock_call *call, sqlock_stmt stmt,
+                    const sqlock_value *values, size_t n, int64_t deadline, sqlock_rows *rows,
+                    sqlock_error *err)
 {
     struct wire *w = conn;
     int rc;
@@ -291,21 +296,25 @@ static int wire_run(void *conn, sqlock_stmt stmt, const sqlock_value *values, si
     task_may_switch();
     if (w->dead)
         return wire_fail(w, 0, "the link is gone", err);
-    if (sqlock_now_us() >= deadline)
-        return sqlock_error_set(err, SQLOCK_ETIMEOUT, 0, "no time was left to send the request");
-    w->sent = packet_new(w, stmt, values, n);
-    packet_send(w->sent);
-    rc = wire_await(w, deadline, rows, err);
-    packet_leave(w->sent);
-    w->cancelled = false; /* a cancel ends with its call */
+    if (w->sent == NULL) {
+        if (w->cancelled == call->number)
+            return sqlock_error_set(err, SQLOCK_ECANCELLED, 0, "cancelled before it was sent");
+        if (sqlock_now_us() >= deadline)
+            return sqlock_error_set(err, SQLOCK_ETIMEOUT, 0, "no time was left to send it");
+        w->sent = packet_new(w, stmt, values, n);
+        packet_send(w->sent);
+    }
+    rc = wire_await(w, call, deadline, rows, err);
+    if (rc != SQLOCK_NOT_YET)
+        packet_leave(w->sent);
     return rc;
 }
 
-static void wire_cancel(void *conn)
+static void wire_cancel(void *conn, uint64_t call)
 {
     struct wire *w = conn;
 
-    w->cancelled = true;
+    w->cancelled = call;
     task_wake(w);
 }
 

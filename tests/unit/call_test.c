@@ -18,10 +18,10 @@ static sqlock m;
 static struct conn c;
 static sqlock_rows *rows;
 
-static int run(void *conn, sqlock_stmt stmt, const sqlock_value *values, size_t n, int64_t deadline,
-               sqlock_rows *out, sqlock_error *err)
+static int run(void *conn, const sqlock_call *number, sqlock_stmt stmt, const sqlock_value *values,
+               size_t n, int64_t deadline, sqlock_rows *out, sqlock_error *err)
 {
-    (void)conn, (void)stmt, (void)values, (void)n, (void)deadline;
+    (void)conn, (void)number, (void)stmt, (void)values, (void)n, (void)deadline;
     s.runs++;
     m.server += s.moves;
     for (int i = 0; i < s.rows; i++)
