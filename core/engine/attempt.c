@@ -122,26 +122,39 @@ static int attempt_cancelled(sqlock_op *op, int rc)
                             "the database did not answer, and other requests waited");
 }
 
-/* Send the request over c, together with those of others that wait with the same kind. Without the
- * mutex. */
-static int attempt_send(sqlock_op *op, const struct plan *p, struct conn *c, sqlock_rows *rows,
-                        struct answer *a)
+/* Send the request over c, alone or in the batch b, or go on with b. Without the mutex. Returns
+ * BATCH_LEFT if c belongs to another then. */
+static int attempt_send(sqlock_op *op, const struct plan *p, struct conn *c, struct batch *b,
+                        sqlock_rows *rows, struct answer *a)
 {
     sqlock *m = op->m;
     const struct request *r = &op->request;
-    struct batch *b = batch_collect(op);
     int64_t until = hosts_room(m, sqlock_now_us(), time_min(p->deadline, c->until));
     int rc = b != NULL
-                 ? batch_send(b, c, op, until, rows, &a->sent, &op->err)
+                 ? batch_send(b, c, op, until, &a->sent)
                  : call_rows(m, c, op, r->stmt, r->values, r->n, until, rows, &a->sent, &op->err);
 
     assert(op->running == NULL);
     a->received = sqlock_now_us();
+    if (rc == BATCH_LEFT)
+        return rc;
     if (rc != 0 && c->until != TIME_NEVER)
         op->patient = 1;
     if (b != NULL)
-        return batch_answer(b, op, c, rc, rows, a);
+        return batch_answer(b, c, rc, a);
     answer_read(rows, 0, a);
+    return rc;
+}
+
+/* The same, and give c back. */
+static int attempt_finish(sqlock_op *op, const struct plan *p, struct conn *c, struct batch *b,
+                          sqlock_rows *rows, struct answer *a)
+{
+    int rc = attempt_send(op, p, c, b, rows, a);
+
+    if (rc == BATCH_LEFT)
+        return op->err.code;
+    pool_give(op->m, c, rc != 0 && (op->err.flags & SQLOCK_RECONNECT));
     return rc;
 }
 
@@ -149,6 +162,7 @@ static int attempt_send(sqlock_op *op, const struct plan *p, struct conn *c, sql
 static int attempt_once(sqlock_op *op, const struct plan *p, sqlock_rows *rows, struct answer *a)
 {
     sqlock *m = op->m;
+    struct batch *b;
     struct conn *c;
     int rc;
 
@@ -162,11 +176,18 @@ static int attempt_once(sqlock_op *op, const struct plan *p, sqlock_rows *rows, 
     if (rc == 0) {
         if (op->joins)
             loop_let_others(m);
-        rc = attempt_send(op, p, c, rows, a);
-        pool_give(m, c, rc != 0 && (op->err.flags & SQLOCK_RECONNECT));
+        rc = attempt_finish(op, p, c, batch_collect(op), rows, a);
     }
     mutex_lock(&m->mu);
-    return rc == POOL_JOINED ? batch_await(op, p->deadline) : rc;
+    if (rc == POOL_JOINED)
+        rc = batch_await(op, p->deadline);
+    if (rc != BATCH_LEADS)
+        return rc;
+    b = batch_take_lead(op, &c);
+    mutex_unlock(&m->mu);
+    rc = attempt_finish(op, p, c, b, rows, a);
+    mutex_lock(&m->mu);
+    return rc;
 }
 
 /* m->round: a slow answer counts for less and less. */

@@ -7,6 +7,7 @@
 #include "core/engine/locks.h"
 #include "core/engine/pool.h"
 #include "core/sql/requests.h"
+#include "core/sql/rows.h"
 
 #define PASS_ON_FACTOR 2 /* a successor has so many times the leader's time */
 
@@ -15,12 +16,16 @@ int batch_most = 256;
 struct batch_member {
     sqlock_op *op;     /* NULL: it has left */
     sqlock_lock *lock; /* the values point into it */
-    size_t order;      /* of coming; the leader is 0 */
+    size_t order;      /* of coming; the first leader is 0 */
     int answered;
 };
 
 struct batch {
     sqlock_stmt stmt;
+    sqlock_op *leader;
+    struct conn *conn; /* that it left to the next one */
+    int64_t sent;      /* 0: not sent yet */
+    sqlock_rows rows;
     size_t n;
     sqlock_value *values;
     struct batch_member members[];
@@ -84,6 +89,7 @@ static struct batch *batch_new(size_t n, sqlock_stmt stmt, size_t n_params)
     if (b == NULL)
         return NULL;
     b->stmt = stmt;
+    rows_init(&b->rows);
     b->values = (sqlock_value *)(void *)((char *)b + head);
     return b;
 }
@@ -92,6 +98,12 @@ static void batch_add(struct batch *b, sqlock_op *op)
 {
     b->members[b->n] = (struct batch_member){op, op->lock, b->n, 0};
     b->n++;
+}
+
+static void batch_free(struct batch *b)
+{
+    rows_end(&b->rows);
+    sqlock_mem_free(b);
 }
 
 /* Later requests for a name stay behind. */
@@ -113,14 +125,15 @@ static void batch_join(struct batch *b, sqlock_op *leader, size_t n_params)
 
         memcpy(b->values + i * n_params, op->request.values, n_params * sizeof *b->values);
         op->place = i;
+        b->members[i].lock->refs++; /* the member may leave, and its handle be freed */
         if (op == leader)
             continue;
         assert(op->batch == NULL && op->answer != NULL);
         op->batch = b;
         op->waiter->joined = 1;
         list_remove(&op->waiter->in_manager);
-        b->members[i].lock->refs++; /* the follower may leave, and its handle be freed */
     }
+    b->leader = leader;
 }
 
 struct batch *batch_collect(sqlock_op *leader)
@@ -143,19 +156,106 @@ struct batch *batch_collect(sqlock_op *leader)
                 batch_add(b, w->op);
         }
         batch_keep_each_name_once(b);
+    }
+    if (b != NULL && b->n > 1) {
         batch_join(b, leader, n_params);
+    } else if (b != NULL) {
+        batch_free(b);
+        b = NULL;
     }
     mutex_unlock(&m->mu);
-    if (b == NULL || b->n > 1)
-        return b;
-    sqlock_mem_free(b);
-    return NULL;
+    return b;
+}
+
+/* It still wants its answer. */
+static int batch_wants(const sqlock_op *op, int64_t now)
+{
+    return op != NULL && !op->end_attempt && now < op->until;
+}
+
+/* Who leads when the leader leaves: of those who want their answers, the one that can wait
+ * longest. */
+static sqlock_op *batch_heir(const struct batch *b, int64_t now)
+{
+    sqlock_op *best = NULL;
+
+    for (size_t i = 0; i < b->n; i++) {
+        sqlock_op *op = b->members[i].op;
+
+        if (op != b->leader && batch_wants(op, now) && (best == NULL || op->until > best->until))
+            best = op;
+    }
+    return best;
+}
+
+/* The request may have been applied. Its answer, if one comes, finds no one. */
+static int batch_leave(struct batch *b, sqlock_op *op)
+{
+    assert(b->members[op->place].op == op);
+    b->members[op->place].op = NULL;
+    op->batch = NULL;
+    if (op->m->stopping || op->end_attempt)
+        return sqlock_error_set(&op->err, SQLOCK_ECANCELLED, request_doubt(b->stmt), "cancelled");
+    return sqlock_error_set(&op->err, SQLOCK_ETIMEOUT, SQLOCK_RETRY | request_doubt(b->stmt),
+                            "the database did not answer in time");
+}
+
+/* The call pauses. If only the leader has no more time for it, another member's thread goes on: the
+ * others' answers are still to come (P25). Returns 1 if the leader has left b and c to it. */
+static int batch_hand_over(struct batch *b, struct conn *c, sqlock_op *leader)
+{
+    sqlock *m = leader->m;
+    int64_t now = sqlock_now_us();
+    sqlock_op *heir = NULL;
+
+    mutex_lock(&m->mu);
+    assert(b->leader == leader);
+    if (!batch_wants(leader, now) && !m->stopping)
+        heir = batch_heir(b, now);
+    if (heir != NULL) {
+        call_stop(c, leader);
+        batch_leave(b, leader);
+        b->conn = c;
+        b->leader = heir;
+        cond_wake_all(&heir->wake);
+    }
+    mutex_unlock(&m->mu);
+    return heir != NULL;
+}
+
+struct batch *batch_take_lead(sqlock_op *op, struct conn **out_conn)
+{
+    struct batch *b = op->batch;
+
+    assert(mutex_is_mine(&op->m->mu) && b->leader == op && b->conn->busy);
+    op->batch = NULL;
+    op->stale = b->conn->used;
+    *out_conn = b->conn;
+    return b;
 }
 
 int batch_send(struct batch *b, struct conn *c, sqlock_op *leader, int64_t deadline,
-               sqlock_rows *rows, int64_t *out_sent, sqlock_error *err)
+               int64_t *out_sent)
 {
-    return call_rows(leader->m, c, leader, b->stmt, b->values, b->n, deadline, rows, out_sent, err);
+    sqlock *m = leader->m;
+    struct call k = {b->stmt, b->values, b->n, deadline, 0, b->sent, &b->rows};
+    int rc = 0;
+
+    if (m->driver->caps & SQLOCK_CAP_PAUSES)
+        k.flags = SQLOCK_CALL_PAUSES;
+    if (b->sent != 0)
+        call_take_over(m, c, leader);
+    else if ((rc = call_enter(m, c, leader, &k, &leader->err)) != 0)
+        return rc;
+    rc = call_wait(m, c, &k, &leader->err);
+    *out_sent = b->sent = k.sent;
+    if (rc == SQLOCK_NOT_YET) {
+        if (batch_hand_over(b, c, leader))
+            return BATCH_LEFT;
+        k.flags = 0;
+        rc = call_wait(m, c, &k, &leader->err);
+    }
+    return call_leave(m, c, leader, &k, rc, &leader->err);
 }
 
 /* The batch as a whole has failed and was not applied, and the same would happen again: one of the
@@ -166,7 +266,8 @@ static int batch_is_poisoned(const sqlock_error *err)
            !(err->flags & (SQLOCK_MAYBE | SQLOCK_RETRY | SQLOCK_RECONNECT));
 }
 
-/* The failure of one who did not cause it. A cancel was the leader's. */
+/* The failure of one who did not cause it. A cancel was the leader's, and the driver cannot
+ * pause. */
 static int batch_fail_follower(sqlock_op *op, const sqlock_error *err)
 {
     op->alone = (err->flags & SQLOCK_MAYBE) != 0; /* it may have ended the session */
@@ -175,6 +276,15 @@ static int batch_fail_follower(sqlock_op *op, const sqlock_error *err)
                                 "a request in the same batch was cancelled");
     op->err = *err;
     return err->code;
+}
+
+/* Who was cancelled has left, even if its thread has not noticed yet. */
+static int batch_unless_cancelled(sqlock_op *op, int result)
+{
+    return result == 0 && op->end_attempt
+               ? sqlock_error_set(&op->err, SQLOCK_ECANCELLED, request_doubt(op->request.stmt),
+                                  "cancelled")
+               : result;
 }
 
 /* m->mu is held. */
@@ -186,15 +296,16 @@ static void batch_end_follower(sqlock_op *op, const struct conn *c, int result,
     op->answer->received = times->received;
     op->server = c->server;
     op->stale = c->used;
-    op->answered = result < 0 ? batch_fail_follower(op, err) : result;
+    op->answered = result < 0 ? batch_fail_follower(op, err) : batch_unless_cancelled(op, result);
     op->batch = NULL;
     cond_wake_all(&op->wake);
 }
 
 /* Row by row: whose is it? */
-static void batch_read(struct batch *b, const sqlock_rows *rows, sqlock_op *leader,
-                       struct answer *a)
+static void batch_read(struct batch *b, struct answer *a)
 {
+    const sqlock_rows *rows = &b->rows;
+
     for (size_t row = 0; row < sqlock_rows_count(rows); row++) {
         size_t i = rows_request(rows, row);
 
@@ -202,7 +313,7 @@ static void batch_read(struct batch *b, const sqlock_rows *rows, sqlock_op *lead
             continue;
         b->members[i].answered = 1;
         if (b->members[i].op != NULL)
-            answer_read(rows, row, b->members[i].op == leader ? a : b->members[i].op->answer);
+            answer_read(rows, row, b->members[i].op == b->leader ? a : b->members[i].op->answer);
     }
 }
 
@@ -214,39 +325,28 @@ static int batch_result(const struct batch *b, size_t i, int rc, const sqlock_er
     return b->members[i].answered ? 0 : BATCH_ALONE;
 }
 
-int batch_answer(struct batch *b, sqlock_op *leader, const struct conn *c, int rc,
-                 const sqlock_rows *rows, struct answer *a)
+int batch_answer(struct batch *b, const struct conn *c, int rc, struct answer *a)
 {
+    sqlock_op *leader = b->leader;
     sqlock *m = leader->m;
     int result;
 
     mutex_lock(&m->mu);
     if (rc == 0)
-        batch_read(b, rows, leader, a);
+        batch_read(b, a);
     for (size_t i = 0; i < b->n; i++) {
         struct batch_member *member = &b->members[i];
 
-        if (member->op == leader)
-            continue;
-        if (member->op != NULL)
+        if (member->op != NULL && member->op != leader)
             batch_end_follower(member->op, c, batch_result(b, i, rc, &leader->err), &leader->err,
                                a);
         lock_unref_locked(member->lock);
     }
-    result = batch_result(b, leader->place, rc, &leader->err);
+    result = batch_unless_cancelled(leader, batch_result(b, leader->place, rc, &leader->err));
     leader->alone = rc != 0 && (leader->err.flags & SQLOCK_MAYBE); /* as the others */
     mutex_unlock(&m->mu);
-    sqlock_mem_free(b);
+    batch_free(b);
     return result;
-}
-
-/* The request may have been applied. Its answer, if one comes, finds no one. */
-static int batch_leave(sqlock_op *op, int code, unsigned flags, const char *why)
-{
-    assert(op->batch->members[op->place].op == op);
-    op->batch->members[op->place].op = NULL;
-    op->batch = NULL;
-    return sqlock_error_set(&op->err, code, flags | request_doubt(op->request.stmt), "%s", why);
 }
 
 int batch_await(sqlock_op *op, int64_t deadline)
@@ -255,11 +355,10 @@ int batch_await(sqlock_op *op, int64_t deadline)
 
     assert(mutex_is_mine(&m->mu));
     while (op->batch != NULL) {
-        if (m->stopping || op->end_attempt)
-            return batch_leave(op, SQLOCK_ECANCELLED, 0, "cancelled");
-        if (sqlock_now_us() >= deadline)
-            return batch_leave(op, SQLOCK_ETIMEOUT, SQLOCK_RETRY,
-                               "the database did not answer in time");
+        if (op->batch->leader == op)
+            return BATCH_LEADS;
+        if (m->stopping || op->end_attempt || sqlock_now_us() >= deadline)
+            return batch_leave(op->batch, op);
         cond_wait_until(&op->wake, &m->mu, deadline);
     }
     return op->answered;

@@ -13,10 +13,11 @@ static struct gate {
     atomic_int shut, entered;
     atomic_int fail_batches; /* with this code; 0: none */
     atomic_int fail_flags;
-    atomic_int drop_rows; /* every second member of a batch has no answer */
-    atomic_int hang_ms;   /* of the next batch, before its answer */
-    atomic_int unsorted;  /* a batch was not in the order of names */
-    char poison[8];       /* a request with this name fails, alone or with others */
+    atomic_int drop_rows;  /* every second member of a batch has no answer */
+    atomic_int hang_ms;    /* of the next batch, before its answer */
+    atomic_int hold, held; /* the answers of batches: they have come, but core does not know yet */
+    atomic_int unsorted;   /* a batch was not in the order of names */
+    char poison[8];        /* a request with this name fails, alone or with others */
 } gate;
 
 static bool is_poisoned(const sqlock_value *values, size_t n, size_t n_params)
@@ -54,6 +55,15 @@ static int run_some(void *conn, const sqlock_call *call, sqlock_stmt stmt,
     return rc; /* all have the number 0: only the first is answered */
 }
 
+static int hold_answer(size_t n, int rc)
+{
+    while (n > 1 && rc == 0 && atomic_load(&gate.hold)) {
+        atomic_store(&gate.held, 1);
+        sleep_ms(1);
+    }
+    return rc;
+}
+
 static int run_gated(void *conn, const sqlock_call *call, sqlock_stmt stmt,
                      const sqlock_value *values, size_t n, int64_t deadline, sqlock_rows *rows,
                      sqlock_error *err)
@@ -75,7 +85,7 @@ static int run_gated(void *conn, const sqlock_call *call, sqlock_stmt stmt,
     if (is_lock && n > 1 && atomic_load(&gate.hang_ms) > 0)
         sqlock_fake_fault(network.db, (int)stmt, SQLOCK_FAULT_SLOW, 0, 1,
                           atomic_exchange(&gate.hang_ms, 0));
-    return spied_driver()->run(conn, call, stmt, values, n, deadline, rows, err);
+    return hold_answer(n, spied_driver()->run(conn, call, stmt, values, n, deadline, rows, err));
 }
 
 struct caller {
@@ -366,33 +376,6 @@ TEST_AFTER(begin_crowd, test_failure_that_may_pass_is_tried_again_by_each_member
 
 /* ---- who leaves ------------------------------------------------------------------------------ */
 
-/* P8: the others get their answers over the same connection. */
-TEST_AFTER(begin_crowd, test_P8_cancelled_follower_leaves_its_batch_in_doubt)
-{
-    struct caller *c = &crowd.callers[4];
-    sqlock_cancel *cancel = NULL;
-    long opens = spy_opens(), runs = spy_runs(SQLOCK_STMT_ACQUIRE);
-    int64_t fired;
-
-    ok(sqlock_cancel_new(&cancel, &said));
-    c->opts.cancel = cancel;
-    atomic_store(&gate.hang_ms, 1000);
-    gather();
-    atomic_store(&gate.shut, 0);
-    assert_soon(spy_runs(SQLOCK_STMT_ACQUIRE) - runs == 2, patience_ms(3000));
-    fired = now_us();
-    sqlock_cancel_fire(cancel);
-    end_caller(c);
-    assert_between(0, c->ended - fired, late_ms(50) * INT64_C(1000));
-    assert_code(SQLOCK_EUNSURE, c->code, &c->err);
-    drop(c->lock); /* while the batch is still under way */
-    c->lock = NULL;
-    let_through();
-    check_others_granted(4);
-    assert_int_equal(spy_opens(), opens);
-    sqlock_cancel_free(cancel);
-}
-
 TEST_AFTER(begin_crowd, test_P8_follower_whose_time_ends_leaves_its_batch_in_doubt)
 {
     struct caller *c = &crowd.callers[4];
@@ -408,32 +391,157 @@ TEST_AFTER(begin_crowd, test_P8_follower_whose_time_ends_leaves_its_batch_in_dou
     assert_int_equal(spy_opens(), opens);
 }
 
-/* P8: with a driver that blocks, its call ends, and the others settle. */
-TEST_AFTER(begin_crowd, test_P8_cancelled_leader_ends_soon_and_the_others_are_granted)
+static sqlock_cancel *cancel_for(struct caller *c)
 {
-    struct caller *c = &crowd.callers[0];
     sqlock_cancel *cancel = NULL;
-    long runs = spy_runs(SQLOCK_STMT_ACQUIRE);
-    int64_t fired;
 
     ok(sqlock_cancel_new(&cancel, &said));
     c->opts.cancel = cancel;
-    atomic_store(&gate.hang_ms, 10000);
-    gather();
-    atomic_store(&gate.shut, 0);
-    assert_soon(spy_runs(SQLOCK_STMT_ACQUIRE) - runs == 2, patience_ms(3000));
-    fired = now_us();
-    sqlock_cancel_fire(cancel);
-    end_caller(c);
-    assert_between(0, c->ended - fired, late_ms(50) * INT64_C(1000));
-    assert_code(SQLOCK_EUNSURE, c->code, &c->err);
-    let_through();
-    check_others_granted(0);
-    assert_true(now_us() - fired < 9 * INT64_C(1000000));
-    sqlock_cancel_free(cancel);
+    return cancel;
 }
 
-/* A leader cannot leave, so the one with the most time leads. */
+/* The batch hangs in the database, after so many runs of acquires. */
+static void await_batch(long runs)
+{
+    atomic_store(&gate.shut, 0);
+    assert_soon(spy_runs(SQLOCK_STMT_ACQUIRE) == runs, patience_ms(3000));
+}
+
+/* It learns at once that no one knows, and may free its handle while the batch is under way. */
+static void cancel_caller(struct caller *c)
+{
+    int64_t fired = now_us();
+
+    sqlock_cancel_fire(c->opts.cancel);
+    end_caller(c);
+    sqlock_cancel_free(c->opts.cancel);
+    assert_between(0, c->ended - fired, late_ms(50) * INT64_C(1000));
+    assert_code(SQLOCK_EUNSURE, c->code, &c->err);
+    drop(c->lock);
+    c->lock = NULL;
+}
+
+/* P8: the others get their answers over the same connection. */
+TEST_AFTER(begin_crowd, test_P8_cancelled_follower_leaves_its_batch_in_doubt)
+{
+    struct caller *c = &crowd.callers[4];
+    long opens = spy_opens(), runs = spy_runs(SQLOCK_STMT_ACQUIRE);
+
+    cancel_for(c);
+    atomic_store(&gate.hang_ms, 1000);
+    gather();
+    await_batch(runs + 2);
+    cancel_caller(c);
+    let_through();
+    check_others_granted(4);
+    assert_int_equal(spy_opens(), opens);
+    assert_int_equal(spy_runs(SQLOCK_STMT_ACQUIRE) - runs, 2);
+}
+
+/* P8, P25: another thread goes on to wait for the answer. */
+TEST_AFTER(begin_crowd, test_P25_cancelled_leader_ends_soon_and_the_others_get_their_answers)
+{
+    struct caller *c = &crowd.callers[0];
+    long opens = spy_opens(), runs = spy_runs(SQLOCK_STMT_ACQUIRE);
+
+    cancel_for(c);
+    atomic_store(&gate.hang_ms, 1000);
+    gather();
+    await_batch(runs + 2);
+    cancel_caller(c);
+    let_through();
+    check_others_granted(0);
+    for (int i = 1; i < MEMBERS; i++)
+        assert_token_is_the_rows(&crowd.callers[i]);
+    assert_int_equal(spy_runs(SQLOCK_STMT_ACQUIRE) - runs, 3); /* no one had to settle */
+    assert_int_equal(spy_opens(), opens);
+}
+
+TEST_AFTER(begin_crowd, test_P25_who_leads_after_the_leader_may_leave_too)
+{
+    struct caller *last = &crowd.callers[MEMBERS - 1]; /* it can wait longest */
+    long opens = spy_opens(), runs = spy_runs(SQLOCK_STMT_ACQUIRE);
+
+    cancel_for(&crowd.callers[0]);
+    cancel_for(last);
+    atomic_store(&gate.hang_ms, 1500);
+    gather();
+    await_batch(runs + 2);
+    cancel_caller(&crowd.callers[0]);
+    await_batch(runs + 3);
+    cancel_caller(last);
+    await_batch(runs + 4);
+    let_through();
+    for (int i = 1; i < MEMBERS - 1; i++)
+        assert_granted(&crowd.callers[i]);
+    assert_int_equal(spy_runs(SQLOCK_STMT_ACQUIRE) - runs, 4);
+    assert_int_equal(spy_opens(), opens);
+}
+
+TEST_AFTER(begin_crowd, test_P25_leader_whose_time_ends_leaves_the_others_their_time)
+{
+    struct caller *c = &crowd.callers[0];
+    long opens = spy_opens(), runs = spy_runs(SQLOCK_STMT_ACQUIRE);
+
+    for (int i = 0; i < MEMBERS; i++)
+        crowd.callers[i].opts.wait_ms = i == 0 ? 2000 : 3500; /* so the first one leads */
+    atomic_store(&gate.hang_ms, 2500);
+    gather();
+    await_batch(runs + 2);
+    end_caller(c);
+    assert_code(SQLOCK_EUNSURE, c->code, &c->err);
+    assert_int_equal(atomic_load(&gate.held), 0);
+    let_through();
+    check_others_granted(0);
+    assert_true(c->ended < crowd.callers[5].ended);
+    assert_int_equal(spy_runs(SQLOCK_STMT_ACQUIRE) - runs, 3);
+    assert_int_equal(spy_opens(), opens);
+}
+
+/* The last one ends the call. */
+TEST_AFTER(begin_crowd, test_P8_batch_that_no_one_waits_for_is_cancelled)
+{
+    struct caller *c = crowd.callers;
+    long opens = spy_opens(), runs = spy_runs(SQLOCK_STMT_ACQUIRE);
+    int64_t begun;
+
+    for (int i = 0; i < MEMBERS; i++)
+        cancel_for(&c[i]);
+    atomic_store(&gate.hang_ms, 15000);
+    gather();
+    await_batch(runs + 2);
+    begun = now_us();
+    for (int i = 1; i < MEMBERS; i++)
+        cancel_caller(&c[i]);
+    cancel_caller(&c[0]);
+    let_through();
+    give(take(crowd.m, "later"));
+    assert_between(0, now_us() - begun, 10 * INT64_C(1000000));
+    assert_int_equal(spy_opens(), opens + 1); /* that one was given up */
+}
+
+/* Whoever was cancelled has left, even if the answer came before its thread noticed. */
+TEST_AFTER(begin_crowd, test_P25_cancelled_member_never_learns_of_success)
+{
+    struct caller *c = &crowd.callers[0];
+    long opens = spy_opens();
+
+    cancel_for(c);
+    atomic_store(&gate.hold, 1);
+    gather();
+    atomic_store(&gate.shut, 0);
+    assert_soon(atomic_load(&gate.held), patience_ms(3000));
+    sqlock_cancel_fire(c->opts.cancel);
+    atomic_store(&gate.hold, 0);
+    let_through();
+    check_others_granted(0);
+    assert_code(SQLOCK_EUNSURE, c->code, &c->err);
+    ok(sqlock_settle(c->lock, patience_ms(5000), &said)); /* it was granted */
+    assert_int_equal(spy_opens(), opens);
+    sqlock_cancel_free(c->opts.cancel);
+}
+
+/* The one with the most time leads. */
 TEST_AFTER(begin_crowd, test_P8_who_has_little_time_does_not_lead_a_batch)
 {
     struct caller *c = &crowd.callers[0];
