@@ -1,0 +1,215 @@
+/* P25: a batch that waits in the database, and whose leader leaves. Where the driver can pause,
+ * another member goes on with the very call. Where it cannot, the call ends, and each member
+ * settles for itself. fake_batch_test.c tries the rest. */
+#define SUITE_NEEDS ADOPTION
+#include <sqlock/admin.h>
+
+#include "tests/drivers/suite_in_transaction.h"
+
+enum { MEMBERS = 4, TIME_MS = 20000 };
+
+static const char *const names[MEMBERS] = {"c", "a", "d", "b"}; /* not by their keys */
+
+struct caller {
+    pthread_t thread;
+    sqlock *m;
+    const char *name;
+    sqlock_acquire_opts opts;
+    sqlock_lock *lock;
+    sqlock_error err;
+    int code;
+    int64_t ended;
+};
+
+/* The first acquire waits before the driver until the others wait behind it. The first batch finds
+ * the table locked by the application. */
+static struct {
+    sqlock *m;
+    struct caller first, callers[MEMBERS];
+    struct caller *leader;
+    atomic_int shut, entered, size;
+    pthread_t sender; /* of the batch */
+} crowd;
+
+static bool has_one_writer(void)
+{
+    return (g.driver->caps & SQLOCK_CAP_ONE_WRITER) != 0;
+}
+
+static bool is_mysql(void)
+{
+    return strcmp(g.driver->name, "mysql") == 0;
+}
+
+static void lock_the_table(void)
+{
+    char sql[200];
+
+    snprintf(sql, sizeof sql,
+             is_mysql() ? "LOCK TABLES %s.sqlock_lock WRITE"
+                        : "LOCK TABLE %s.sqlock_lock IN ACCESS EXCLUSIVE MODE",
+             g.w->place.schema);
+    if (!is_mysql())
+        app_exec(g.app, g.side->begins[0], "UPDATE app_row SET n = 11 WHERE id = 1");
+    if (!has_one_writer())
+        app_exec(g.app, sql);
+}
+
+static void unlock_the_table(void)
+{
+    app_exec(g.app, is_mysql() ? "UNLOCK TABLES" : "COMMIT");
+}
+
+static int run_crowded(void *conn, const sqlock_call *call, sqlock_stmt stmt,
+                       const sqlock_value *values, size_t n, int64_t deadline, sqlock_rows *rows,
+                       sqlock_error *err)
+{
+    atomic_fetch_add(&crowd.entered, stmt == SQLOCK_STMT_ACQUIRE);
+    while (stmt == SQLOCK_STMT_ACQUIRE && n == 1 && atomic_load(&crowd.shut))
+        sleep_ms(1);
+    if (stmt == SQLOCK_STMT_ACQUIRE && n > 1 && atomic_load(&crowd.size) == 0) {
+        lock_the_table();
+        crowd.sender = pthread_self();
+        atomic_store(&crowd.size, (int)n);
+    }
+    return spied_driver()->run(conn, call, stmt, values, n, deadline, rows, err);
+}
+
+static void *caller_main(void *arg)
+{
+    struct caller *c = arg;
+
+    c->code = sqlock_acquire(c->m, c->name, &c->opts, &c->lock, &c->err);
+    c->ended = now_us();
+    return NULL;
+}
+
+static void start_caller(struct caller *c, const char *name)
+{
+    *c =
+        (struct caller){.m = crowd.m, .name = name, .opts = wait_opts(TIME_MS, 0, SQLOCK_NO_RENEW)};
+    ok(sqlock_cancel_new(&c->opts.cancel, &said));
+    assert_int_equal(pthread_create(&c->thread, NULL, caller_main, c), 0);
+}
+
+static void end_caller(struct caller *c)
+{
+    pthread_join(c->thread, NULL);
+    sqlock_cancel_free(c->opts.cancel);
+}
+
+/* Who comes first leads. Managers that are stepped have no thread for each caller. */
+static void gather(void)
+{
+    atomic_store(&crowd.shut, 1);
+    start_caller(&crowd.first, "first");
+    assert_soon(atomic_load(&crowd.entered) == 1, patience_ms(3000));
+    for (int i = 0; i < MEMBERS; i++) {
+        start_caller(&crowd.callers[i], names[i]);
+        sleep_ms(patience_ms(50)); /* it waits for the connection */
+    }
+    atomic_store(&crowd.shut, 0);
+    assert_soon(atomic_load(&crowd.size) != 0, patience_ms(3000));
+    assert_int_equal(atomic_load(&crowd.size), MEMBERS);
+    crowd.leader = &crowd.callers[0];
+    assert_true(suite_stepped || pthread_equal(crowd.leader->thread, crowd.sender));
+    sleep_ms(patience_ms(100)); /* it waits in the database */
+}
+
+static void begin_crowd(struct world *w)
+{
+    begin_app(w);
+    memset(&crowd, 0, sizeof crowd);
+    w->driver.run = run_crowded;
+    crowd.m = open_changed(w, TIME_MS);
+    give(take_for(crowd.m, "first", 0, SQLOCK_NO_RENEW));
+    for (int i = 0; i < MEMBERS; i++) /* a batch answers for rows that are there */
+        give(take_for(crowd.m, names[i], 0, SQLOCK_NO_RENEW));
+    atomic_store(&crowd.entered, 0);
+}
+
+static bool batches(void)
+{
+    return (g.driver->caps & SQLOCK_CAP_BATCH) ||
+           g.driver->dialect->scripts[SQLOCK_STMT_ACQUIRE].n_array_steps > 0;
+}
+
+static bool pauses(void)
+{
+    return (g.driver->caps & SQLOCK_CAP_PAUSES) != 0;
+}
+
+/* P8: it learns at once that no one knows. */
+static void cancel_leader(void)
+{
+    struct caller *c = crowd.leader;
+    int64_t fired = now_us();
+
+    sqlock_cancel_fire(c->opts.cancel);
+    end_caller(c);
+    assert_between(0, c->ended - fired, late_ms(100) * INT64_C(1000));
+    assert_code(SQLOCK_EUNSURE, c->code, &c->err);
+    sqlock_lock_free(c->lock); /* while the batch may be under way */
+}
+
+/* It holds what the row says. */
+static void give_granted(struct caller *c, sqlock *other)
+{
+    sqlock_info info = {.size = sizeof info};
+
+    assert_code(SQLOCK_OK, c->code, &c->err);
+    ok(sqlock_find(other, c->name, &info, &said));
+    assert_true(info.held);
+    assert_int_equal(info.holder.token, sqlock_lock_token(c->lock));
+    ok(sqlock_release(c->lock, &said));
+    sqlock_lock_free(c->lock);
+}
+
+static void end_others(void)
+{
+    sleep_ms(100);
+    unlock_the_table();
+    end_caller(&crowd.first);
+    for (int i = 1; i < MEMBERS; i++)
+        end_caller(&crowd.callers[i]);
+}
+
+static void give_others(sqlock *other)
+{
+    give_granted(&crowd.first, other);
+    for (int i = 1; i < MEMBERS; i++)
+        give_granted(&crowd.callers[i], other);
+}
+
+TEST_AFTER(begin_crowd, test_P25_batch_that_waits_goes_on_when_its_leader_is_cancelled, other)
+{
+    long opens, runs;
+
+    if (!batches() || !pauses())
+        return;
+    opens = spy_opens();
+    runs = spy_runs(SQLOCK_STMT_ACQUIRE);
+    gather();
+    cancel_leader();
+    end_others();
+    assert_int_equal(spy_opens(), opens); /* nothing was cut */
+    /* The first one, the batch, and the batch that went on: no one had to settle. */
+    assert_int_equal(spy_runs(SQLOCK_STMT_ACQUIRE) - runs, 3);
+    give_others(other);
+}
+
+/* Nothing of the call is left: its connection is closed, and the others are granted what they wait
+ * for, by single requests. */
+TEST_AFTER(begin_crowd, test_P25_batch_of_a_driver_that_cannot_pause_ends_with_its_leader, other)
+{
+    long opens;
+
+    if (!batches() || pauses())
+        return;
+    opens = spy_opens();
+    gather();
+    cancel_leader();
+    end_others();
+    assert_true(spy_opens() > opens);
+    give_others(other);
+}
