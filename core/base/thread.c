@@ -6,15 +6,38 @@
 #include "core/base/clock.h"
 #include "core/base/thread.h"
 
+#ifndef __has_builtin
+#define __has_builtin(name) 0
+#endif
+
+/* Which thread runs this: a register that differs, where the compiler can read it; else a call.
+ * Compilers take it for a constant within a function, but a coroutine may go on in another thread.
+ * So no function that may pause uses it, nor gets a copy of one that does (NOT_COPIED). */
+static uintptr_t thread_identity(void)
+{
+#if __has_builtin(__builtin_thread_pointer)
+    return (uintptr_t)__builtin_thread_pointer();
+#else
+    return (uintptr_t)pthread_self();
+#endif
+}
+
+#define NOT_COPIED __attribute__((noinline))
+
 /* Only the thread that holds m can find itself there, so no order of memory is needed. */
 static void mutex_set_owner(mutex *m, uintptr_t owner)
 {
     atomic_store_explicit(&m->owner, owner, memory_order_relaxed);
 }
 
-bool mutex_is_mine(const mutex *m)
+static bool mutex_is_here(const mutex *m)
 {
-    return atomic_load_explicit(&m->owner, memory_order_relaxed) == (uintptr_t)pthread_self();
+    return atomic_load_explicit(&m->owner, memory_order_relaxed) == thread_identity();
+}
+
+NOT_COPIED bool mutex_is_mine(const mutex *m)
+{
+    return mutex_is_here(m);
 }
 
 int mutex_init(mutex *m)
@@ -29,16 +52,16 @@ void mutex_free(mutex *m)
     pthread_mutex_destroy(&m->native);
 }
 
-void mutex_lock(mutex *m)
+NOT_COPIED void mutex_lock(mutex *m)
 {
-    assert(!mutex_is_mine(m)); /* it would wait for itself */
+    assert(!mutex_is_here(m)); /* it would wait for itself */
     pthread_mutex_lock(&m->native);
-    mutex_set_owner(m, (uintptr_t)pthread_self());
+    mutex_set_owner(m, thread_identity());
 }
 
-void mutex_unlock(mutex *m)
+NOT_COPIED void mutex_unlock(mutex *m)
 {
-    assert(mutex_is_mine(m));
+    assert(mutex_is_here(m));
     mutex_set_owner(m, 0);
     pthread_mutex_unlock(&m->native);
 }
@@ -117,7 +140,7 @@ void cond_wait_until(cond *c, mutex *m, int64_t deadline)
     }
     mutex_set_owner(m, 0); /* others hold it during the wait */
     pthread_cond_timedwait(&c->native, &m->native, &t);
-    mutex_set_owner(m, (uintptr_t)pthread_self());
+    mutex_set_owner(m, thread_identity());
 }
 
 int thread_start(thread *t, void *(*body)(void *), void *arg)
