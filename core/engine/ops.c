@@ -9,7 +9,7 @@
  * stream of requests would cancel it again and again, and it would never be done. */
 #define SHARE_PART 4
 
-/* An op that is driven is due for nothing else. */
+/* An op that is driven is due for nothing else. One that its caller drives never is. */
 void ops_plan(sqlock_op *op)
 {
     sqlock *m = op->m;
@@ -18,6 +18,8 @@ void ops_plan(sqlock_op *op)
         op->deadline == TIME_NEVER ? TIME_NEVER : op->next_at + (op->deadline - op->next_at) / 2;
 
     assert(mutex_is_mine(&m->mu));
+    if (!op->async)
+        return;
     heap_set(&m->op_starts, &op->start, !waits ? TIME_NEVER : op->cancelled ? 0 : op->next_at);
     heap_set(&m->op_halves, &op->half, waits ? half : TIME_NEVER);
     heap_set(&m->op_ends, &op->end, waits ? op->deadline : TIME_NEVER);
