@@ -66,10 +66,9 @@ static void heap_remove(struct heap *h, struct heap_node *node)
         heap_point(&h->first, h->first != NULL ? heap_meld(h->first, children) : children);
 }
 
-void heap_set(struct heap *h, struct heap_node *node, int64_t at)
+void heap_move(struct heap *h, struct heap_node *node, int64_t at)
 {
-    if (node->link != NULL && node->at == at)
-        return;
+    assert(at != heap_node_due(node));
     if (node->link != NULL)
         heap_remove(h, node);
     node->at = at;

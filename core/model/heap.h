@@ -21,8 +21,23 @@ struct heap {
 
 #define HEAP_NEVER INT64_MAX
 
-/* The node is due at that time, whether it was in the heap or not. HEAP_NEVER takes it out. */
-void heap_set(struct heap *h, struct heap_node *node, int64_t at);
+/* When the node is due; HEAP_NEVER: it is in no heap. */
+static inline int64_t heap_node_due(const struct heap_node *node)
+{
+    return node->link != NULL ? node->at : HEAP_NEVER;
+}
+
+/* The node is due at another time than before. */
+void heap_move(struct heap *h, struct heap_node *node, int64_t at);
+
+/* The node is due at that time, whether it was in the heap or not. HEAP_NEVER takes it out. Most
+ * callers look at all of a thing's times when one of them changes, so this is mostly no change. */
+static inline void heap_set(struct heap *h, struct heap_node *node, int64_t at)
+{
+    if (at != heap_node_due(node))
+        heap_move(h, node, at);
+}
+
 /* When the first node is due; HEAP_NEVER: the heap is empty. */
 static inline int64_t heap_due(const struct heap *h)
 {
