@@ -34,13 +34,3 @@ void sqlock_sleep_us(int64_t us)
     while (nanosleep(&t, &t) != 0 && errno == EINTR)
         continue;
 }
-
-int64_t time_min(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-int64_t time_max(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}

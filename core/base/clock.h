@@ -5,7 +5,14 @@
 
 #define TIME_NEVER INT64_MAX
 
-int64_t time_min(int64_t a, int64_t b);
-int64_t time_max(int64_t a, int64_t b);
+static inline int64_t time_min(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline int64_t time_max(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
 
 #endif
