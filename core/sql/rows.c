@@ -48,17 +48,16 @@ void rows_clear(sqlock_rows *rows)
     sqlock_rows_cut(rows, 0);
 }
 
-/* Make room for `more` items of `size` bytes after the first n. Returns the array, which may have
- * moved, or NULL. `few` is the built-in array that it began in, which cannot be resized. */
-static void *rows_room(void *array, const void *few, size_t n, size_t more, size_t *max,
+/* Make room for `more` items of `size` bytes after the first n, which there is not yet. Returns the
+ * array, which may have moved, or NULL. `few` is the built-in array that it began in, which cannot
+ * be resized. */
+static void *rows_grow(void *array, const void *few, size_t n, size_t more, size_t *max,
                        size_t size)
 {
     size_t want = *max < 16 ? 16 : *max;
     void *grown;
 
-    assert(n <= *max);
-    if (n + more <= *max)
-        return array;
+    assert(n <= *max && n + more > *max);
     while (want < n + more)
         want *= 2;
     grown = sqlock_mem_resize(array != few ? array : NULL, want * size);
@@ -67,6 +66,13 @@ static void *rows_room(void *array, const void *few, size_t n, size_t more, size
     if (grown != NULL)
         *max = want;
     return grown;
+}
+
+/* The array, if it has room. Most have: one row fits into the built-in arrays. */
+static inline void *rows_room(void *array, const void *few, size_t n, size_t more, size_t *max,
+                              size_t size)
+{
+    return n + more <= *max ? array : rows_grow(array, few, n, more, max, size);
 }
 
 int sqlock_rows_add(sqlock_rows *r, size_t request)

@@ -222,6 +222,10 @@ static int64_t cell_read_int(const char *data, int len)
 {
     uint64_t v = len > 0 && (data[0] & 0x80) ? UINT64_MAX : 0;
 
+    if (len == (int)sizeof v) { /* most are */
+        memcpy(&v, data, sizeof v);
+        return (int64_t)be64toh(v);
+    }
     for (int i = 0; i < len; i++)
         v = v << 8 | (unsigned char)data[i];
     return (int64_t)v;
