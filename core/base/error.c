@@ -57,6 +57,14 @@ static void error_cut_text(sqlock_error *err, int was_cut)
     err->text[text_whole(err->text, strlen(err->text))] = '\0';
 }
 
+void error_clear(sqlock_error *err)
+{
+    err->code = 0;
+    err->flags = 0;
+    err->native = 0;
+    err->sqlstate[0] = err->text[0] = '\0';
+}
+
 int sqlock_error_set(sqlock_error *err, int code, unsigned flags, const char *fmt, ...)
 {
     va_list ap;

@@ -3,6 +3,9 @@
 
 #include <sqlock/driver.h>
 
+/* No error yet. Its texts are empty; they are too long to be zeroed as a whole. */
+void error_clear(sqlock_error *err);
+
 /* Put context before the text on the way up: error_prefix(err, "acquire \"%s\"", name). */
 void error_prefix(sqlock_error *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 

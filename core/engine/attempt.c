@@ -1,7 +1,6 @@
 /* One attempt of an op: its time, its connection, the request itself, and what a missing answer
  * says about the connection and its server. */
 #include <assert.h>
-#include <string.h>
 
 #include "core/engine/batch.h"
 #include "core/engine/handshake.h"
@@ -201,8 +200,8 @@ int op_attempt(sqlock_op *op, sqlock_rows *rows, struct answer *out)
     op->tries++;
     rows = op->request.rows != NULL ? op->request.rows : rows;
     do {
-        memset(out, 0, sizeof *out);
-        memset(&op->err, 0, sizeof op->err);
+        answer_clear(out);
+        error_clear(&op->err);
         op->stale = 0;
         out->received = out->sent = sqlock_now_us();
         out->rows = rows;

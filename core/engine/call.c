@@ -191,6 +191,13 @@ int call_rows(sqlock *m, struct conn *c, sqlock_op *op, sqlock_stmt stmt,
     return rc;
 }
 
+/* The label is a text, and too long to be zeroed as a whole. */
+void answer_clear(struct answer *a)
+{
+    memset(a, 0, offsetof(struct answer, label));
+    a->label[0] = '\0';
+}
+
 void answer_read(const sqlock_rows *rows, size_t row, struct answer *out)
 {
     const void *label;
@@ -225,7 +232,7 @@ int call_one(sqlock *m, struct conn *c, sqlock_op *op, sqlock_stmt stmt, const s
     sqlock_rows rows;
     int rc;
 
-    memset(out, 0, sizeof *out);
+    answer_clear(out);
     out->left = INT64_MIN;
     rows_init(&rows);
     rc = call_rows(m, c, op, stmt, values, 1, deadline, &rows, &out->sent, err);

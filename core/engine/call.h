@@ -8,11 +8,14 @@
 struct answer {
     int outcome;                     /* sqlock_outcome */
     int64_t token, left, since, now; /* 0 if the answer has none; left: INT64_MIN */
-    char label[LABEL_MAX + 1];
-    int64_t sent, received;  /* our clock: before the request, after the answer */
-    int64_t server;          /* the server that answered (sqlock.server) */
+    int64_t sent, received;          /* our clock: before the request, after the answer */
+    int64_t server;                  /* the server that answered (sqlock.server) */
     const sqlock_rows *rows; /* all of it; of an op's answer, until its verb has judged it */
+    char label[LABEL_MAX + 1];
 };
+
+/* There is no answer yet. */
+void answer_clear(struct answer *a);
 
 /* The one way for a request: run it n times on c until the deadline, note the server's clock, and
  * judge how it ended.

@@ -153,7 +153,7 @@ void renewals_judge(struct renewal_batch *b, const sqlock_rows *rows, int64_t no
 
         if (i >= b->n || answered[i])
             continue;
-        memset(&a, 0, sizeof a);
+        answer_clear(&a);
         answer_read(rows, row, &a);
         a.sent = b->sent;
         a.server = b->server;
