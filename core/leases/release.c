@@ -239,6 +239,8 @@ int release_start(sqlock_lock *lock, int32_t wait_ms, sqlock_op **out_op, sqlock
 /* Wait for a running callback last, so that waiters for the lock do not wait for it. */
 static void release_await_callback(sqlock_lock *lock)
 {
+    if (lock->on_event == NULL)
+        return;
     mutex_lock(&lock->m->mu);
     lock_await_callback(lock);
     mutex_unlock(&lock->m->mu);
@@ -253,12 +255,12 @@ static int release_begin(sqlock_lock *lock, sqlock_op **out_op, sqlock_error *er
     mutex_lock(&lock->m->mu);
     guarded = lock->lease.guarded != 0;
     lock->quiet = 1; /* no new callback begins after this */
-    lock_act(lock);
     done = lock->lease.state == SQLOCK_RELEASED;
     if (!done) {
-        lock_apply(lock, LEASE_RELEASING, 0);
+        lock_change(lock, LEASE_RELEASING, sqlock_now_us(), 0);
         lock->pending = PENDING_RELEASE;
     }
+    lock_act(lock);
     if (!done && lock->m->stopping)
         rc = sqlock_error_set(err, SQLOCK_ELOST, 0, "%s", sqlock_why_name(SQLOCK_WHY_CLOSED));
     mutex_unlock(&lock->m->mu);
