@@ -17,6 +17,11 @@ static inline void list_init(struct link *head)
     head->next = head->prev = head;
 }
 
+static inline int list_is_empty(const struct link *head)
+{
+    return head->next == head;
+}
+
 static inline void list_append(struct link *head, struct link *at)
 {
     assert(head->prev->next == head && head->next->prev == head);

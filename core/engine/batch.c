@@ -144,7 +144,7 @@ struct batch *batch_collect(sqlock_op *leader)
     struct batch *b = NULL;
 
     mutex_lock(&m->mu);
-    if (batch_may_join(leader) && (n = batch_count(m, stmt)) > 1)
+    if (!list_is_empty(&m->waiting) && batch_may_join(leader) && (n = batch_count(m, stmt)) > 1)
         b = batch_new(n, stmt, n_params);
     if (b != NULL) {
         batch_add(b, leader);
@@ -382,12 +382,14 @@ static struct pool_waiter *batch_successor(sqlock_op *leader)
 int batch_pass_on(sqlock_op *leader, struct conn *c)
 {
     sqlock *m = leader->m;
-    struct pool_waiter *next;
-    int64_t now = sqlock_now_us();
+    struct pool_waiter *next = NULL;
+    int64_t now;
     int passed;
 
     mutex_lock(&m->mu);
-    next = batch_may_join(leader) ? batch_successor(leader) : NULL;
+    if (!list_is_empty(&m->waiting) && batch_may_join(leader))
+        next = batch_successor(leader);
+    now = next != NULL ? sqlock_now_us() : 0;
     passed = next != NULL && next->op->until - now > PASS_ON_FACTOR * (leader->until - now);
     if (passed)
         pool_hand_over(m, next, c);
