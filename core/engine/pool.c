@@ -164,6 +164,20 @@ static void pool_sleep(sqlock *m, struct pool_waiter *w)
                                           : w->deadline);
 }
 
+/* Close a connection that is broken, or not to the manager's server any more. m->mu is held, and is
+ * released meanwhile. */
+static void pool_close_unfit(sqlock *m, struct conn *c, int broken)
+{
+    assert(c->busy);
+    if (c->native == NULL || (!broken && server_is_ours(m, c)))
+        return;
+    mutex_unlock(&m->mu);
+    m->driver->close(c->native);
+    c->native = NULL;
+    mutex_lock(&m->mu);
+}
+
+/* The connection is open to the manager's server, or not open. */
 static int pool_wait_free(sqlock *m, enum pool_use use, sqlock_op *op, int64_t deadline,
                           struct conn **out, sqlock_error *err)
 {
@@ -191,6 +205,7 @@ static int pool_wait_free(sqlock *m, enum pool_use use, sqlock_op *op, int64_t d
         if (w.given == NULL)
             (*out)->until =
                 use == POOL_URGENT && *out == &m->conns[0] ? pool_lent_until(m) : TIME_NEVER;
+        pool_close_unfit(m, *out, 0);
     }
     mutex_unlock(&m->mu);
     if (op == NULL)
@@ -315,20 +330,6 @@ static int pool_connect_place(sqlock *m, struct conn *c, sqlock_op *op, int64_t 
     return rc;
 }
 
-/* Close a connection that is not to the manager's server any more. */
-static void pool_close_stray(sqlock *m, struct conn *c)
-{
-    int is_stray;
-
-    mutex_lock(&m->mu);
-    is_stray = c->native != NULL && !server_is_ours(m, c);
-    mutex_unlock(&m->mu);
-    if (is_stray) {
-        m->driver->close(c->native);
-        c->native = NULL;
-    }
-}
-
 /* Renewals give a call half of the time that is left, which leaves time for another call. An
  * opening may take three quarters, so that a usual opening is not broken off. */
 static int64_t pool_connect_by(sqlock *m, enum pool_use use, int64_t deadline)
@@ -352,7 +353,6 @@ int pool_take(sqlock *m, enum pool_use use, sqlock_op *op, int64_t deadline, str
     if ((rc = pool_wait_free(m, use, op, deadline, &c, err)) != 0)
         return rc;
     deadline = time_min(deadline, c->until);
-    pool_close_stray(m, c);
     if (c->native == NULL)
         rc = pool_connect_place(m, c, op, pool_connect_by(m, use, deadline), err);
     else if (op != NULL && op->needs_handshake)
@@ -377,7 +377,6 @@ int pool_open_reserved(sqlock *m, sqlock_op *op, int64_t deadline, sqlock_error 
 
     if ((rc = pool_wait_free(m, POOL_RESERVED, op, deadline, &c, err)) != 0)
         return rc;
-    pool_close_stray(m, c);
     if (c->native == NULL && (rc = pool_connect_place(m, c, op, deadline, err)) != 0)
         error_prefix(err, "the reserved connection");
     mutex_lock(&m->mu);
@@ -401,13 +400,9 @@ void pool_cancel_call(sqlock *m, struct conn *c)
 
 void pool_give(sqlock *m, struct conn *c, int broken)
 {
-    if (broken && c->native != NULL) {
-        m->driver->close(c->native);
-        c->native = NULL;
-    }
-    pool_close_stray(m, c);
     mutex_lock(&m->mu);
     assert(c->busy && !c->running);
+    pool_close_unfit(m, c, broken);
     c->busy = 0;
     c->used = 1;
     pool_wake_next(m);
