@@ -145,16 +145,15 @@ int call_wait(const sqlock *m, struct conn *c, struct call *k, sqlock_error *err
 /* Returns 1 if the connection is not to the manager's server any more. */
 static int call_end(sqlock *m, struct conn *c, sqlock_op *op, const struct call *k)
 {
-    int64_t received = sqlock_now_us();
+    int64_t received = sqlock_now_us(), server_now = rows_int(k->rows, 0, SQLOCK_COL_NOW, 0);
     int moved;
 
     mutex_lock(&m->mu);
     call_stop(c, op);
     moved = !server_is_ours(m, c);
     /* Learn nothing from another server's clock, or from one that may be a replica. */
-    if (c->accepted && !moved && sqlock_rows_count(k->rows) > 0 &&
-        rows_int(k->rows, 0, SQLOCK_COL_NOW, 0) != 0)
-        manager_saw_clock(m, k->sent, received, rows_int(k->rows, 0, SQLOCK_COL_NOW, 0));
+    if (c->accepted && !moved && server_now != 0)
+        manager_saw_clock(m, k->sent, received, server_now);
     mutex_unlock(&m->mu);
     return moved;
 }

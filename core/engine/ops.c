@@ -9,19 +9,23 @@
  * stream of requests would cancel it again and again, and it would never be done. */
 #define SHARE_PART 4
 
+static int64_t ops_half(const sqlock_op *op)
+{
+    return op->deadline == TIME_NEVER ? TIME_NEVER
+                                      : op->next_at + (op->deadline - op->next_at) / 2;
+}
+
 /* An op that is driven is due for nothing else. One that its caller drives never is. */
 void ops_plan(sqlock_op *op)
 {
     sqlock *m = op->m;
-    int waits = op->async && !op->done && op->driven_by == NULL;
-    int64_t half =
-        op->deadline == TIME_NEVER ? TIME_NEVER : op->next_at + (op->deadline - op->next_at) / 2;
+    int waits = !op->done && op->driven_by == NULL;
 
     assert(mutex_is_mine(&m->mu));
     if (!op->async)
         return;
     heap_set(&m->op_starts, &op->start, !waits ? TIME_NEVER : op->cancelled ? 0 : op->next_at);
-    heap_set(&m->op_halves, &op->half, waits ? half : TIME_NEVER);
+    heap_set(&m->op_halves, &op->half, waits ? ops_half(op) : TIME_NEVER);
     heap_set(&m->op_ends, &op->end, waits ? op->deadline : TIME_NEVER);
 }
 
