@@ -28,11 +28,11 @@ static void text_put_hex(struct sink *out, const unsigned char *data, size_t len
     static const char digits[] = "0123456789abcdef";
 
     text_put(out, "X'", 2);
-    for (size_t i = 0; i < len; i++) {
-        char pair[2] = {digits[data[i] >> 4], digits[data[i] & 15]};
-
-        text_put(out, pair, 2);
+    for (size_t i = 0; out->at != NULL && i < len; i++) {
+        out->at[out->len + 2 * i] = digits[data[i] >> 4];
+        out->at[out->len + 2 * i + 1] = digits[data[i] & 15];
     }
+    out->len += 2 * len;
     text_put(out, "'", 1);
 }
 
