@@ -8,16 +8,6 @@
 #include "core/engine/server.h"
 #include "core/sql/requests.h"
 
-sqlock_value value_int(int64_t i)
-{
-    return (sqlock_value){SQLOCK_INT, i, NULL, 0};
-}
-
-sqlock_value value_bytes(const void *data, size_t len)
-{
-    return (sqlock_value){SQLOCK_BYTES, 0, data, len};
-}
-
 int64_t call_counts_from(const sqlock *m, const struct answer *a)
 {
     return a->now != 0 && m->skew.known ? time_min(a->sent, a->now - m->skew.hi) : a->sent;

@@ -64,8 +64,15 @@ void answer_read(const sqlock_rows *rows, size_t row, struct answer *out);
 /* The holder that an answer about a held row shows, with a label that is fit to print. */
 void answer_holder(const struct answer *a, sqlock_holder *out);
 
-sqlock_value value_int(int64_t i);
-sqlock_value value_bytes(const void *data, size_t len);
+static inline sqlock_value value_int(int64_t i)
+{
+    return (sqlock_value){SQLOCK_INT, i, NULL, 0};
+}
+
+static inline sqlock_value value_bytes(const void *data, size_t len)
+{
+    return (sqlock_value){SQLOCK_BYTES, 0, data, len};
+}
 
 /* The time on our clock from which an answer's lease counts. It is before the request was sent. Nor
  * is it later than the answer's time on the server's clock, by all that is known of that clock now.
