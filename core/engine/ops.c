@@ -11,8 +11,7 @@
 
 static int64_t ops_half(const sqlock_op *op)
 {
-    return op->deadline == TIME_NEVER ? TIME_NEVER
-                                      : op->next_at + (op->deadline - op->next_at) / 2;
+    return op->deadline == TIME_NEVER ? TIME_NEVER : op->next_at + (op->deadline - op->next_at) / 2;
 }
 
 /* An op that is driven is due for nothing else. One that its caller drives never is. */

@@ -8,7 +8,7 @@
 enum { NODES = 60, STEPS = 20000 };
 
 static struct thing {
-    int number;
+    int64_t at; /* when it is to be due, whatever the heap made of that */
     struct heap_node node;
 } things[NODES];
 
@@ -17,8 +17,8 @@ static int64_t first_due(void)
     int64_t first = HEAP_NEVER;
 
     for (int i = 0; i < NODES; i++)
-        if (things[i].node.link != NULL && things[i].node.at < first)
-            first = things[i].node.at;
+        if (things[i].at < first)
+            first = things[i].at;
     return first;
 }
 
@@ -29,11 +29,15 @@ TEST(test_first_is_always_the_one_that_is_due_first)
     int in = 0;
 
     memset(things, 0, sizeof things);
+    for (int i = 0; i < NODES; i++)
+        things[i].at = HEAP_NEVER;
     for (int step = 0; step < STEPS; step++) {
-        struct heap_node *node = &things[dice_below(&d, NODES)].node;
+        struct thing *t = &things[dice_below(&d, NODES)];
+        struct heap_node *node = &t->node;
         int out = dice_below(&d, 3) == 0, was_in = node->link != NULL;
 
-        heap_set(&h, node, out ? HEAP_NEVER : (int64_t)dice_below(&d, 1000));
+        t->at = out ? HEAP_NEVER : (int64_t)dice_below(&d, 1000);
+        heap_set(&h, node, t->at);
         in += !out - was_in;
         assert_int_equal(heap_due(&h), first_due());
         assert_int_equal(node->link == NULL, out);
@@ -42,6 +46,7 @@ TEST(test_first_is_always_the_one_that_is_due_first)
         struct thing *t = HEAP_FIRST(&h, struct thing, node);
 
         assert_int_equal(t->node.at, first_due());
+        t->at = HEAP_NEVER;
         heap_set(&h, &t->node, HEAP_NEVER);
         in--;
     }
