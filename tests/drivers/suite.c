@@ -391,6 +391,15 @@ void run_past(const struct world *w, const char *sql)
 
 /* ---- running --------------------------------------------------------------------------------- */
 
+/* Its requests of several callers travel together. */
+static bool has_batches(const struct quirks *q)
+{
+    const sqlock_driver *d = q->driver();
+
+    return (d->caps & SQLOCK_CAP_BATCH) ||
+           d->dialect->scripts[SQLOCK_STMT_ACQUIRE].n_array_steps > 0;
+}
+
 /* What there is. A server is asked for guards if it is to be tested: else there may be none. */
 static unsigned has(const struct quirks *q)
 {
@@ -399,9 +408,9 @@ static unsigned has(const struct quirks *q)
     bool quick = getenv("SQLOCK_TEST_QUICK") != NULL && !q->born_migrated;
     bool guards = app && test_wants(q->name) && (!q->guards || q->guards());
 
-    return (suite_stepped ? 0 : LIBRARY_THREADS) | (q->tries_core && !quick ? CORE_TRIED : 0) |
-           (q->execute ? SQL : 0) | (q->leave ? DEAD_ROWS : 0) |
-           (q->between_processes ? PROCESSES : 0) |
+    return (suite_stepped ? 0 : LIBRARY_THREADS) | (has_batches(q) ? BATCHES : 0) |
+           (q->tries_core && !quick ? CORE_TRIED : 0) | (q->execute ? SQL : 0) |
+           (q->leave ? DEAD_ROWS : 0) | (q->between_processes ? PROCESSES : 0) |
            (q->opens_after_fork ? FORK_OPENS : FORK_REFUSED) |
            (q->driver()->caps & SQLOCK_CAP_ONE_WRITER ? ONE_WRITER : MANY_WRITERS) |
            (app ? ADOPTION : 0) | (guards ? GUARDS : NO_GUARDS) |

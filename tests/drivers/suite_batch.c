@@ -1,6 +1,6 @@
 /* P25: requests of many threads that go out together over one connection. Each gets its own answer,
  * and one that is in trouble takes no other along. */
-#define SUITE_NEEDS LEISURE
+#define SUITE_NEEDS (LEISURE | BATCHES)
 #include <sqlock/admin.h>
 #include <sqlock/transaction.h>
 

@@ -36,16 +36,6 @@ void sqlock_sleep_us(int64_t us)
         task_sleep(us);
 }
 
-int64_t time_min(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-int64_t time_max(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 #define SERVER_EPOCH INT64_C(1700000000000000)
 
 int64_t machine_server_clock(void)
