@@ -225,6 +225,14 @@ static void packet_send(struct packet *p)
         packet_at(p, arrives + one_way() + late_us(), request_comes);
 }
 
+/* As drivers do: a request that leaves no doubt sets no flag. */
+static unsigned wire_doubt(const struct wire *w)
+{
+    uint8_t flags = sqlock_driver_fake()->dialect->scripts[w->sent->stmt].flags;
+
+    return SQLOCK_LEAVES_DOUBT(flags) ? SQLOCK_MAYBE : 0;
+}
+
 static int wire_fail(struct wire *w, unsigned flags, const char *text, sqlock_error *err)
 {
     w->dead = true;
@@ -237,7 +245,7 @@ static int wire_give_up(struct wire *w, const sqlock_call *call, int code, const
     if (call->flags & SQLOCK_CALL_PAUSES)
         return SQLOCK_NOT_YET;
     w->dead = true;
-    return sqlock_error_set(err, code, SQLOCK_MAYBE | SQLOCK_RECONNECT, "%s", text);
+    return sqlock_error_set(err, code, wire_doubt(w) | SQLOCK_RECONNECT, "%s", text);
 }
 
 static int rows_copy(const sqlock_rows *from, sqlock_rows *to)
@@ -277,7 +285,7 @@ static int wire_await(struct wire *w, const sqlock_call *call, int64_t deadline,
             return p->rc;
         }
         if (w->cut && !w->silent)
-            return wire_fail(w, SQLOCK_MAYBE, "the link broke while the request ran", err);
+            return wire_fail(w, wire_doubt(w), "the link broke while the request ran", err);
         if (w->cancelled == call->number)
             return wire_give_up(w, call, SQLOCK_ECANCELLED, "cancelled while the request ran", err);
         if (world.now >= deadline)
