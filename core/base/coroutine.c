@@ -1,6 +1,9 @@
 /* Coroutines, made of ucontext. swapcontext() keeps a signal mask for each side, so a mask that a
- * client library changes around its calls never reaches the application's code. */
+ * client library changes around its calls never reaches the application's code. The other way a
+ * coroutine runs with the mask of the thread that resumes it. */
 #include <assert.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stddef.h>
 #include <sys/mman.h>
 #include <ucontext.h>
@@ -62,8 +65,20 @@ static __attribute__((noinline)) void coroutine_set_running(struct coroutine *c)
     running = c;
 }
 
+/* Otherwise signals that this thread blocks could come while the coroutine runs. SIGPIPE stays
+ * blocked in the midst of a client library's call. */
+static void coroutine_take_mask(struct coroutine_stack *s)
+{
+    int in_call = sigismember(&s->inside.uc_sigmask, SIGPIPE);
+
+    pthread_sigmask(SIG_SETMASK, NULL, &s->inside.uc_sigmask);
+    if (in_call)
+        sigaddset(&s->inside.uc_sigmask, SIGPIPE);
+}
+
 static void coroutine_enter(struct coroutine_stack *s)
 {
+    coroutine_take_mask(s);
 #ifdef COROUTINE_ASAN
     __sanitizer_start_switch_fiber(&s->fake_outside, s->low, STACK_SIZE - sizeof *s);
 #endif

@@ -60,11 +60,17 @@ static int batch_is_same_name(const struct batch_member *x, const struct batch_m
     return strcmp(x->lock->name, y->lock->name) == 0 && strcmp(x->lock->ns, y->lock->ns) == 0;
 }
 
+/* Who waits for the reserved connection is not ready to send. Who was cancelled or is out of time
+ * has just not noticed yet: its request must not go out any more. */
 static struct pool_waiter *batch_candidate(struct link *at, sqlock_stmt stmt)
 {
     struct pool_waiter *w = LIST_MEMBER(at, struct pool_waiter, in_manager);
+    sqlock_op *op = w->op;
 
-    return w->op != NULL && w->op->joins && w->op->request.stmt == stmt ? w : NULL;
+    return op != NULL && op->joins && op->request.stmt == stmt && w->use != POOL_RESERVED &&
+                   !op->end_attempt && sqlock_now_us() < w->deadline
+               ? w
+               : NULL;
 }
 
 static size_t batch_count(sqlock *m, sqlock_stmt stmt)

@@ -11,6 +11,7 @@
 #include "core/engine/renewals.h"
 
 #define LANES_MOST   256 /* requests under way, with those that wait for a connection */
+#define LANES_URGENT 32  /* beside them, for what waits for no lock */
 #define LANES_KEPT   8   /* idle, for the next requests */
 #define READY_MOST   64
 #define ROUNDS_MOST  100   /* of one step: then the application has its turn */
@@ -231,6 +232,16 @@ static struct work *loop_take_work(struct loop *loop)
     return work;
 }
 
+/* When an op is due that a lane is left for. Waits for locks may not take all of them. */
+static int64_t loop_op_due(const sqlock *m)
+{
+    int n = m->loop->n_lanes;
+
+    return n < LANES_MOST                  ? ops_due(m)
+           : n < LANES_MOST + LANES_URGENT ? ops_urgent_due(m)
+                                           : TIME_NEVER;
+}
+
 /* Start what is due. An op that a lane drives is due for nothing else. */
 static void loop_start_lanes(sqlock *m)
 {
@@ -238,12 +249,12 @@ static void loop_start_lanes(sqlock *m)
     int64_t now = sqlock_now_us();
     struct lane *lane;
 
-    while (loop->works.next != &loop->works && loop->n_lanes < LANES_MOST &&
+    while (loop->works.next != &loop->works && loop->n_lanes < LANES_MOST + LANES_URGENT &&
            (lane = lane_start(m)) != NULL)
         lane->work = loop_take_work(loop);
     if (!loop->renewing && loop_renewals_due(m, now) && (lane = lane_start(m)) != NULL)
         lane->is_renewals = loop->renewing = 1;
-    while (ops_due(m) <= now && loop->n_lanes < LANES_MOST && (lane = lane_start(m)) != NULL)
+    while (loop_op_due(m) <= now && (lane = lane_start(m)) != NULL)
         ops_take(m, &lane->op);
 }
 
@@ -284,7 +295,7 @@ static int loop_round(sqlock *m)
 static int64_t loop_due(sqlock *m)
 {
     struct loop *loop = m->loop;
-    int64_t due = time_min(timer_due(m), loop->n_lanes < LANES_MOST ? ops_due(m) : TIME_NEVER);
+    int64_t due = time_min(timer_due(m), loop_op_due(m));
 
     if (!loop->renewing)
         due =

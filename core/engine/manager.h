@@ -93,6 +93,7 @@ struct sqlock {
     struct link events;                  /* sqlock_lock.in_events: to be reported, oldest first */
     struct link ops;                     /* sqlock_op.in_manager: those that the worker drives */
     struct heap op_starts, op_halves, op_ends; /* of these, by when the worker or timer acts */
+    struct heap op_urgent;                     /* as op_starts, of those that wait for no lock */
     sqlock_op *driving;                        /* the op that the worker is driving now */
     int64_t driving_since;
     struct loop *loop;           /* the manager has no threads: an event loop steps it; or NULL */
@@ -213,6 +214,7 @@ struct sqlock_op {
     int64_t until; /* the end of this attempt */
     struct link in_manager;
     struct heap_node start, half, end; /* in the manager's heaps op_starts, op_halves, op_ends */
+    struct heap_node urgent;
     sqlock_op **driven_by; /* of async requests: where who drives it names it, until it has ended */
     cond wake;
     int fd; /* of async requests: readable when done */

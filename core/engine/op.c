@@ -10,6 +10,9 @@
 
 #define SERIALIZATION_FAILURE "40001" /* SQLSTATE */
 #define RETRY_SLEEP_US        2000
+#define LOOK_AGAIN_US         10000
+
+static void op_done_locked(sqlock_op *op, int code);
 
 static void op_listener_fires(struct cancel_listener *listener)
 {
@@ -55,21 +58,16 @@ int op_start(sqlock *m, sqlock_lock *lock, const struct verb *verb, int32_t wait
 static void op_drive_by_steps(sqlock_op *op)
 {
     sqlock *m = op->m;
-    int rc, within, done;
 
+    op->fd = sqlock_wake_make(); /* without one, op_await() looks again and again */
     mutex_lock(&m->mu);
-    within = loop_is_mine(m);
-    done = op->done;
+    if (!op->done && loop_is_mine(m))
+        op_done_locked(op, sqlock_error_set(&op->err, SQLOCK_ESTATE, 0,
+                                            "a callback may not wait for the manager that calls "
+                                            "it"));
+    else if (!op->done)
+        ops_add(op);
     mutex_unlock(&m->mu);
-    if (done)
-        return;
-    if (within)
-        rc = sqlock_error_set(&op->err, SQLOCK_ESTATE, 0,
-                              "a callback may not wait for the manager that calls it");
-    else
-        rc = op_go_async(op, &op->err);
-    if (rc != 0)
-        op_end(op, rc);
 }
 
 void op_drive(sqlock_op *op)
@@ -130,7 +128,7 @@ static void op_give_holder(sqlock_holder *out, const sqlock_holder *holder)
 static void op_await(sqlock_op *op)
 {
     if (op->m->loop != NULL && !loop_is_mine(op->m))
-        loop_pump(op->m, op->fd, TIME_NEVER);
+        loop_pump(op->m, op->fd, op->fd >= 0 ? TIME_NEVER : sqlock_now_us() + LOOK_AGAIN_US);
     else
         cond_wait_until(&op->wake, &op->m->mu, TIME_NEVER);
 }
@@ -144,11 +142,15 @@ int op_finish(sqlock_op *op, sqlock_lock **out_lock, sqlock_error *err)
     while (!op->done)
         op_await(op);
     assert(op->driven_by == NULL && op->running == NULL && op->connecting == NULL);
+    if (op->listener.cancel != NULL) { /* before the last reference to the manager may go */
+        mutex_unlock(&m->mu);
+        cancel_unlisten(&op->listener);
+        mutex_lock(&m->mu);
+    }
     list_remove(&op->in_manager);
     m->refs++; /* op's lock may hold the last reference to the manager */
     lock_unref_locked(op->lock);
     manager_unref_locked(m);
-    cancel_unlisten(&op->listener);
     code = op->code;
     if (code != 0)
         error_give(err, &op->err);

@@ -46,12 +46,17 @@ void op_abandon(sqlock_op *op);
 
 /* Hand op to the worker, or to the steps. */
 int op_go_async(sqlock_op *op, sqlock_error *err);
+/* The same, where no thread has to be started. m->mu is held here and in the functions below. */
+void ops_add(sqlock_op *op);
 /* After each change of op's times, or of its end: plan the worker's and the timer's next steps for
- * it. m->mu is held here and in the functions below. */
+ * it. */
 void ops_plan(sqlock_op *op);
 /* When the worker has to drive an op. */
 int64_t ops_due(const sqlock *m);
-/* Take the op that is due first, to drive it. *place names it until it has ended. */
+/* The same of those that end, renew or settle a grant: waits for locks must not keep them back. */
+int64_t ops_urgent_due(const sqlock *m);
+/* Take an op that is due, to drive it: an urgent one before others. *place names it until it has
+ * ended. */
 sqlock_op *ops_take(sqlock *m, sqlock_op **place);
 /* Make one attempt of an op that was taken. m->mu is released meanwhile. */
 void ops_drive(sqlock_op *op, sqlock_op **place);

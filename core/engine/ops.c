@@ -19,11 +19,14 @@ void ops_plan(sqlock_op *op)
 {
     sqlock *m = op->m;
     int waits = !op->done && op->driven_by == NULL;
+    int urgent = op->lock->pending != PENDING_ACQUIRE || op->settle;
+    int64_t start = !waits ? TIME_NEVER : op->cancelled ? 0 : op->next_at;
 
     assert(mutex_is_mine(&m->mu));
     if (!op->async)
         return;
-    heap_set(&m->op_starts, &op->start, !waits ? TIME_NEVER : op->cancelled ? 0 : op->next_at);
+    heap_set(&m->op_starts, &op->start, urgent ? TIME_NEVER : start);
+    heap_set(&m->op_urgent, &op->urgent, urgent ? start : TIME_NEVER);
     heap_set(&m->op_halves, &op->half, waits ? ops_half(op) : TIME_NEVER);
     heap_set(&m->op_ends, &op->end, waits ? op->deadline : TIME_NEVER);
 }
@@ -38,40 +41,54 @@ static int64_t ops_cancel_at(const sqlock *m)
     return time_max(heap_due(&m->op_halves), m->driving_since + m->request_us / SHARE_PART);
 }
 
+void ops_add(sqlock_op *op)
+{
+    sqlock *m = op->m;
+
+    assert(mutex_is_mine(&m->mu) && !op->async);
+    op->async = 1;
+    list_append(&m->ops, &op->in_manager);
+    ops_plan(op);
+    if (op->done && op->fd >= 0) /* no request was needed */
+        sqlock_wake_set(op->fd);
+    worker_wake(m, 0);
+    timer_wake(m, time_min(op->deadline, ops_cancel_at(m)));
+}
+
 int op_go_async(sqlock_op *op, sqlock_error *err)
 {
     sqlock *m = op->m;
+    int rc;
 
     assert(!op->async && op->fd < 0);
     if ((op->fd = sqlock_wake_make()) < 0)
         return sqlock_error_set(err, SQLOCK_ESYS, SQLOCK_RETRY, "no file descriptor available");
     mutex_lock(&m->mu);
-    if (manager_start_threads(m) != 0) {
-        mutex_unlock(&m->mu);
-        return sqlock_error_set(err, SQLOCK_ESYS, SQLOCK_RETRY,
-                                "no thread or file descriptor available");
-    }
-    op->async = 1;
-    list_append(&m->ops, &op->in_manager);
-    ops_plan(op);
-    if (op->done) /* no request was needed */
-        sqlock_wake_set(op->fd);
-    worker_wake(m, 0);
-    timer_wake(m, time_min(op->deadline, ops_cancel_at(m)));
+    if ((rc = manager_start_threads(m)) == 0)
+        ops_add(op);
     mutex_unlock(&m->mu);
-    return 0;
+    return rc == 0
+               ? 0
+               : sqlock_error_set(err, rc, SQLOCK_RETRY, "no thread or file descriptor available");
 }
 
 int64_t ops_due(const sqlock *m)
 {
-    return heap_due(&m->op_starts);
+    return time_min(heap_due(&m->op_starts), heap_due(&m->op_urgent));
+}
+
+int64_t ops_urgent_due(const sqlock *m)
+{
+    return heap_due(&m->op_urgent);
 }
 
 sqlock_op *ops_take(sqlock *m, sqlock_op **place)
 {
-    sqlock_op *op = HEAP_FIRST(&m->op_starts, sqlock_op, start);
+    int urgent = heap_due(&m->op_urgent) <= sqlock_now_us();
+    sqlock_op *op = urgent ? HEAP_FIRST(&m->op_urgent, sqlock_op, urgent)
+                           : HEAP_FIRST(&m->op_starts, sqlock_op, start);
 
-    assert(m->op_starts.first != NULL && op->async && op->driven_by == NULL);
+    assert(ops_due(m) <= sqlock_now_us() && op->async && op->driven_by == NULL);
     op->driven_by = place;
     *place = op;
     ops_plan(op);

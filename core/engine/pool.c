@@ -197,7 +197,7 @@ static int pool_wait_free(sqlock *m, enum pool_use use, sqlock_op *op, int64_t d
     if (op != NULL)
         op->waiter = NULL;
     list_remove(&w.in_manager);
-    if (rc != 0 && w.woken)
+    if (w.woken && (rc != 0 || w.given != NULL))
         pool_wake_next(m);
     if (rc == 0) {
         assert(!(*out)->running && (*out)->busy == (w.given != NULL));

@@ -258,6 +258,89 @@ TEST(test_loop_cancels_a_wait)
     give(busy);
 }
 
+/* b waits for the connection, whose answer to x has come by then. What another member's batch would
+ * take along would be granted to no one. */
+TEST(test_request_of_a_loop_that_was_cancelled_is_not_sent_with_others)
+{
+    sqlock *other = open_manager(w, NULL);
+    sqlock_op *x, *a, *b;
+    sqlock_lock *lock = NULL;
+    int rc;
+
+    opened_loop(w);
+    for (const char *name = "x\0a\0b\0"; *name != '\0'; name += 2) /* with rows and connections */
+        ok(sqlock_release(grant(name, 60000, 0), &said));
+    x = start("x", 0, 60000, 0);
+    assert_int_equal(sqlock_loop_step(loop.m), 0); /* it goes alone */
+    a = start("a", patience_ms(10000), 60000, 0);
+    b = start("b", patience_ms(10000), 60000, 0);
+    assert_int_equal(sqlock_loop_step(loop.m), 0);
+    sleep_ms(200);
+    if (!sqlock_op_step(b)) { /* on a server */
+        sqlock_op_cancel(b);
+        assert_int_equal(sqlock_loop_step(loop.m), 0);
+    }
+    rc = finish(b, &lock);
+    if (rc != 0) {
+        says(SQLOCK_ECANCELLED, rc);
+        assert_null(lock);
+        turn_for(100);
+        assert_true(is_free(other, "b"));
+    }
+    sqlock_lock_free(lock);
+    lock = NULL;
+    ok(finish(x, &lock));
+    sqlock_lock_free(lock);
+    ok(finish(a, &lock));
+    sqlock_lock_free(lock);
+}
+
+enum { WAITING = 300 }; /* more than there are coroutines for waits */
+
+static atomic_int hangs;
+
+/* The server does not answer acquires. */
+static int run_that_hangs(void *conn, const sqlock_call *call, sqlock_stmt stmt,
+                          const sqlock_value *values, size_t n, int64_t deadline, sqlock_rows *rows,
+                          sqlock_error *err)
+{
+    if (stmt != SQLOCK_STMT_ACQUIRE || !atomic_load(&hangs))
+        return spied_driver()->run(conn, call, stmt, values, n, deadline, rows, err);
+    while (atomic_load(&hangs) && sqlock_now_us() < deadline)
+        sqlock_wait_fd(-1, 0, -1, sqlock_now_us() + 10000);
+    return sqlock_error_set(err, SQLOCK_ETIMEOUT, SQLOCK_MAYBE | SQLOCK_RECONNECT, "it hangs");
+}
+
+/* They have all coroutines but those that are left for what ends, renews or settles a grant. */
+TEST_IF(LEISURE, test_release_of_a_loop_does_not_starve_behind_waits)
+{
+    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
+    sqlock_op *ops[WAITING], *op = NULL;
+    sqlock_lock *lock, *none = NULL;
+
+    place_opts(w, &o);
+    w->driver.run = run_that_hangs;
+    atomic_store(&hangs, 0);
+    ok(sqlock_open_start(&w->driver, w->place.url, &o, &loop.m, &op, &said));
+    at_end(w, close_loop);
+    ok(finish(op, NULL));
+    lock = grant("nightly", 60000, 0);
+    atomic_store(&hangs, 1);
+    for (int i = 0; i < WAITING; i++)
+        ops[i] = start("busy", patience_ms(10000), 0, SQLOCK_NO_RENEW);
+    turn_for(50);
+    ok(sqlock_release_start(lock, &op, &said));
+    assert_takes(0, patience_ms(1500), ok(finish(op, NULL)));
+    atomic_store(&hangs, 0);
+    for (int i = 0; i < WAITING; i++)
+        sqlock_op_cancel(ops[i]);
+    for (int i = 0; i < WAITING; i++) {
+        assert_int_not_equal(finish(ops[i], &none), 0);
+        sqlock_lock_free(none);
+        none = NULL;
+    }
+}
+
 TEST(test_close_ends_what_a_loop_has_under_way)
 {
     sqlock *other = open_manager(w, NULL);

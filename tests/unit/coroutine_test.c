@@ -149,6 +149,32 @@ TEST(test_signal_mask_of_a_coroutine_stays_its_own)
     coroutine_free(&flow);
 }
 
+static void look_at_mask(void *arg)
+{
+    sigset_t now;
+
+    sqlock_sleep_us(1000);
+    pthread_sigmask(SIG_SETMASK, NULL, &now);
+    *(int *)arg = sigismember(&now, SIGUSR1);
+}
+
+/* An application that blocks a signal, and reads it by a descriptor, does so in its steps too. */
+TEST(test_coroutine_runs_with_the_mask_of_whoever_resumes_it)
+{
+    sigset_t one, before;
+    int blocked = -1;
+
+    assert_int_equal(coroutine_make(&flow, look_at_mask, &blocked, -1), 0);
+    assert_int_equal(coroutine_resume(&flow), 0);
+    sigemptyset(&one);
+    sigaddset(&one, SIGUSR1);
+    pthread_sigmask(SIG_BLOCK, &one, &before);
+    assert_int_equal(coroutine_resume(&flow), 1);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    assert_int_equal(blocked, 1);
+    coroutine_free(&flow);
+}
+
 static struct coroutine inner;
 
 static void resume_inner(void *arg)
