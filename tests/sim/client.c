@@ -148,7 +148,7 @@ static void read_held(struct hand *h, sqlock_lock *lock, uint32_t name)
     outcome = look(lock, &deadline_us);
     hand_learns(h, outcome, deadline_us, outcome == SQLOCK_ELOST ? sqlock_lock_why(lock) : 0);
     if (outcome == SQLOCK_ELOST)
-        hand_judge_loss(h, sqlock_lock_why(lock));
+        hand_judge_loss(h, (int)sqlock_lock_why(lock));
     if (outcome == SQLOCK_ELOST)
         hand_judge_report(h, lock);
 }
@@ -247,7 +247,7 @@ static int release_once(struct hand *h, sqlock_lock *lock, uint32_t name)
         rc = finish_op(op, NULL, &err);
     hand_learns(h, rc, 0, rc == SQLOCK_ELOST ? sqlock_lock_why(lock) : 0);
     if (rc == SQLOCK_ELOST)
-        hand_judge_loss(h, sqlock_lock_why(lock));
+        hand_judge_loss(h, (int)sqlock_lock_why(lock));
     hand_judge_time(h, h->crew->request_ms + ANSWER_MS);
     hand_judge_outcome(h, rc, &err);
     return rc;

@@ -183,7 +183,7 @@ TEST(test_answer_changes_no_lock_that_is_being_released)
 static struct answer looked(sqlock_outcome outcome, int64_t token)
 {
     return (struct answer){
-        .outcome = outcome, .token = token, .left = TTL, .now = 6, .sent = SENT, .server = 2};
+        .outcome = (int)outcome, .token = token, .left = TTL, .now = 6, .sent = SENT, .server = 2};
 }
 
 static sqlock_lock *at_risk(void)
