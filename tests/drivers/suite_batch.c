@@ -324,6 +324,19 @@ TEST(test_P5_batch_of_withdrawals_gives_back_what_was_granted, other)
 
 /* ---- a guard --------------------------------------------------------------------------------- */
 
+/* In READ COMMITTED: at higher levels InnoDB may lock the gap before the guarded entry as well,
+ * while the name's old entries are not purged. Then the next grant of the name before it waits. */
+static void begin_read_committed(void)
+{
+    const struct way *way = g.side->ways;
+
+    while (strcmp(way->name, "read committed") != 0)
+        way++;
+    if (way->before != NULL)
+        app_exec(g.app, way->before);
+    app_exec(g.app, way->begin);
+}
+
 /* P11: it keeps out a batch like a single request, and delays no neighbour. */
 TEST_IF(ADOPTION | GUARDS | MANY_WRITERS,
         test_P11_guarded_name_in_a_batch_is_granted_to_no_one_and_hinders_no_other, other)
@@ -336,7 +349,7 @@ TEST_IF(ADOPTION | GUARDS | MANY_WRITERS,
     c = &crowd.callers[5];
     make_rows(other);
     lock = take_for(other, c->name, 60000, SQLOCK_NO_RENEW);
-    app_exec(g.app, g.side->begins[0]);
+    begin_read_committed();
     ok(sqlock_guard(lock, adopted(other, g.app), &said));
     says(SQLOCK_EGUARDED, sqlock_release(lock, &said));
     together(SQLOCK_STMT_ACQUIRE);
