@@ -179,6 +179,7 @@ static void scene_prepare(struct scene *s)
 {
     sqlock_acquire_opts o = take_opts(0);
     sqlock_error err;
+    int rc;
 
     if (s->call->needs & NO_MANAGERS)
         return;
@@ -193,7 +194,11 @@ static void scene_prepare(struct scene *s)
         assert_ok(sqlock_acquire(s->others, s->name, &o, &s->theirs, &err), &err);
     if (s->call->needs & NEEDS_NOTHING)
         return;
-    assert_ok(sqlock_open(s->driver, s->place.url, &s->opts, &s->m, &err), &err);
+    rc = sqlock_open(s->driver, s->place.url, &s->opts, &s->m, &err);
+    /* With so short a time an opening may take too long on a loaded machine. */
+    for (int i = 0; i < 4 && rc == SQLOCK_ETIMEOUT; i++)
+        rc = sqlock_open(s->driver, s->place.url, &s->opts, &s->m, &err);
+    assert_ok(rc, &err);
     if (s->call->needs & NEEDS_LOCK)
         assert_ok(sqlock_acquire(s->m, s->name, &o, &s->lock, &err), &err);
     if (s->call->needs & NEEDS_UNSURE)
