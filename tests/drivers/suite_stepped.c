@@ -384,10 +384,8 @@ TEST_IF(PROCESSES | FORKS, test_loop_of_a_parent_is_dead_in_a_child)
     assert_true(sqlock_is_held(lock));
 }
 
-CORE_TEST(test_manager_with_threads_has_no_steps, m)
+TEST_IF(CORE_TRIED | LIBRARY_THREADS, test_manager_with_threads_has_no_steps, m)
 {
-    if (suite_stepped)
-        return;
     assert_int_equal(sqlock_loop_fd(m), SQLOCK_EINVAL);
     assert_int_equal(sqlock_loop_step(m), SQLOCK_EINVAL);
     assert_int_equal(sqlock_loop_due_us(m) == INT64_MAX, 1);
