@@ -95,29 +95,10 @@ void place_opts(const struct world *w, sqlock_open_opts *opts)
 
 bool suite_stepped;
 
-/* As sqlock_open() does it, but for the threads. */
-static int open_stepped(const sqlock_driver *driver, const char *url, const sqlock_open_opts *o,
-                        sqlock **out_m, sqlock_error *err)
-{
-    sqlock_op *op = NULL;
-    int rc = sqlock_open_start(driver, url, o, out_m, &op, err);
-
-    if (rc != 0)
-        return rc;
-    if ((rc = sqlock_op_finish(op, NULL, err)) == 0) {
-        pump_start(*out_m);
-        return 0;
-    }
-    sqlock_close(*out_m);
-    *out_m = NULL;
-    return rc;
-}
-
 int open_by(const sqlock_driver *driver, const char *url, const sqlock_open_opts *o, sqlock **out_m,
             sqlock_error *err)
 {
-    return (suite_stepped && out_m != NULL ? open_stepped : sqlock_open)(driver, url, o, out_m,
-                                                                         err);
+    return (suite_stepped && out_m != NULL ? pump_open : sqlock_open)(driver, url, o, out_m, err);
 }
 
 void close_here(sqlock *m)

@@ -44,6 +44,23 @@ void pump_start(sqlock *m)
     assert_int_equal(pthread_create(&p->thread, NULL, pump_main, p), 0);
 }
 
+int pump_open(const sqlock_driver *driver, const char *url, const sqlock_open_opts *opts,
+              sqlock **out_m, sqlock_error *err)
+{
+    sqlock_op *op = NULL;
+    int rc = sqlock_open_start(driver, url, opts, out_m, &op, err);
+
+    if (rc != 0)
+        return rc;
+    if ((rc = sqlock_op_finish(op, NULL, err)) == 0) {
+        pump_start(*out_m);
+        return 0;
+    }
+    sqlock_close(*out_m);
+    *out_m = NULL;
+    return rc;
+}
+
 static struct pump *pump_take(const sqlock *m)
 {
     struct pump **at = &pumps, *p;

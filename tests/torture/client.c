@@ -1,6 +1,5 @@
 /* A client: its start, its threads and its end. */
 #include <sqlock/admin.h>
-#include <sqlock/async.h>
 
 #include <errno.h>
 #include <inttypes.h>
@@ -174,24 +173,6 @@ static bool is_over(struct crew *c, int32_t wait_ms)
     return atomic_load(&c->over);
 }
 
-/* As sqlock_open(), for a manager without threads; an event loop of the client's steps it. */
-static int open_stepped(struct crew *c, const sqlock_open_opts *opts, sqlock **out_m,
-                        sqlock_error *err)
-{
-    sqlock_op *op = NULL;
-    int rc = sqlock_open_start(c->app->driver(), c->plan.url, opts, out_m, &op, err);
-
-    if (rc != 0)
-        return rc;
-    if ((rc = sqlock_op_finish(op, NULL, err)) == 0) {
-        pump_start(*out_m);
-        return 0;
-    }
-    sqlock_close(*out_m);
-    *out_m = NULL;
-    return rc;
-}
-
 static void close_one(sqlock *m)
 {
     pump_stop(m);
@@ -212,7 +193,7 @@ static bool open_one(struct crew *c, int connections, bool stepped, sqlock **out
     do {
         sqlock_error err = {0};
 
-        rc = stepped ? open_stepped(c, &opts, out_m, &err)
+        rc = stepped ? pump_open(c->app->driver(), c->plan.url, &opts, out_m, &err)
                      : sqlock_open(c->app->driver(), c->plan.url, &opts, out_m, &err);
         if (!explain(c, 0, rc, &err, "open"))
             return false;
