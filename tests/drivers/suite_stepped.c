@@ -258,45 +258,6 @@ TEST(test_loop_cancels_a_wait)
     give(busy);
 }
 
-/* b waits for the connection, whose answer to x has come by then. What another member's batch would
- * take along would be granted to no one. */
-TEST(test_request_of_a_loop_that_was_cancelled_is_not_sent_with_others)
-{
-    sqlock *other = open_manager(w, NULL);
-    sqlock_op *x, *a, *b;
-    sqlock_lock *lock = NULL;
-    int rc;
-
-    opened_loop(w);
-    for (const char *name = "x\0a\0b\0"; *name != '\0'; name += 2) /* with rows and connections */
-        ok(sqlock_release(grant(name, 60000, 0), &said));
-    x = start("x", 0, 60000, 0);
-    assert_int_equal(sqlock_loop_step(loop.m), 0); /* it goes alone */
-    a = start("a", patience_ms(10000), 60000, 0);
-    b = start("b", patience_ms(10000), 60000, 0);
-    assert_int_equal(sqlock_loop_step(loop.m), 0);
-    sleep_ms(200);
-    if (!sqlock_op_step(b)) { /* on a server */
-        sqlock_op_cancel(b);
-        assert_int_equal(sqlock_loop_step(loop.m), 0);
-    }
-    rc = finish(b, &lock);
-    if (rc != 0) {
-        says(SQLOCK_ECANCELLED, rc);
-        assert_null(lock);
-        turn_for(100);
-        assert_true(is_free(other, "b"));
-    }
-    sqlock_lock_free(lock);
-    lock = NULL;
-    ok(finish(x, &lock));
-    sqlock_lock_free(lock);
-    ok(finish(a, &lock));
-    sqlock_lock_free(lock);
-}
-
-enum { WAITING = 300 }; /* more than there are coroutines for waits */
-
 static atomic_int hangs;
 
 /* The server does not answer acquires. */
@@ -311,19 +272,74 @@ static int run_that_hangs(void *conn, const sqlock_call *call, sqlock_stmt stmt,
     return sqlock_error_set(err, SQLOCK_ETIMEOUT, SQLOCK_MAYBE | SQLOCK_RECONNECT, "it hangs");
 }
 
-/* They have all coroutines but those that are left for what ends, renews or settles a grant. */
-TEST_IF(LEISURE, test_release_of_a_loop_does_not_starve_behind_waits)
+/* It answers them late. */
+static int run_that_is_late(void *conn, const sqlock_call *call, sqlock_stmt stmt,
+                            const sqlock_value *values, size_t n, int64_t deadline,
+                            sqlock_rows *rows, sqlock_error *err)
+{
+    int rc = spied_driver()->run(conn, call, stmt, values, n, deadline, rows, err);
+
+    while (stmt == SQLOCK_STMT_ACQUIRE && atomic_load(&hangs) && sqlock_now_us() < deadline)
+        sqlock_wait_fd(-1, 0, -1, sqlock_now_us() + 10000);
+    return rc;
+}
+
+/* A manager over a driver with such a run(). */
+static void opened_loop_with(struct world *w, int (*run)(void *, const sqlock_call *, sqlock_stmt,
+                                                         const sqlock_value *, size_t, int64_t,
+                                                         sqlock_rows *, sqlock_error *))
 {
     sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
-    sqlock_op *ops[WAITING], *op = NULL;
-    sqlock_lock *lock, *none = NULL;
+    sqlock_op *op = NULL;
 
     place_opts(w, &o);
-    w->driver.run = run_that_hangs;
+    w->driver.run = run;
     atomic_store(&hangs, 0);
     ok(sqlock_open_start(&w->driver, w->place.url, &o, &loop.m, &op, &said));
     at_end(w, close_loop);
     ok(finish(op, NULL));
+}
+
+/* a and b wait for the connection, whose answer to x comes after b's cancel. What a's batch would
+ * take along for b would be granted to no one. */
+TEST(test_request_of_a_loop_that_was_cancelled_is_not_sent_with_others)
+{
+    sqlock *other = open_manager(w, NULL);
+    sqlock_op *x, *a, *b;
+    sqlock_lock *lock = NULL;
+
+    opened_loop_with(w, run_that_is_late);
+    for (const char *name = "x\0a\0b\0"; *name != '\0'; name += 2) /* with rows and connections */
+        ok(sqlock_release(grant(name, 60000, 0), &said));
+    atomic_store(&hangs, 1);
+    x = start("x", 0, 60000, 0);
+    assert_int_equal(sqlock_loop_step(loop.m), 0); /* it goes alone */
+    a = start("a", patience_ms(10000), 60000, 0);
+    b = start("b", patience_ms(10000), 60000, 0);
+    assert_int_equal(sqlock_loop_step(loop.m), 0);
+    assert_int_equal(sqlock_op_step(b), 0);
+    sqlock_op_cancel(b);
+    atomic_store(&hangs, 0);
+    sleep_ms(50);
+    says(SQLOCK_ECANCELLED, finish(b, &lock));
+    assert_null(lock);
+    ok(finish(x, &lock));
+    sqlock_lock_free(lock);
+    lock = NULL;
+    ok(finish(a, &lock));
+    sqlock_lock_free(lock);
+    assert_true(is_free(other, "b"));
+}
+
+enum { WAITING = 300 }; /* more than there are coroutines for waits */
+
+/* They have all coroutines but those that are left for what ends, renews or settles a grant. */
+TEST_IF(LEISURE, test_release_of_a_loop_does_not_starve_behind_waits)
+{
+    sqlock_op *ops[WAITING], *op = NULL;
+    sqlock_lock *lock, *none = NULL;
+
+    opened_loop_with(w, run_that_hangs);
     lock = grant("nightly", 60000, 0);
     atomic_store(&hangs, 1);
     for (int i = 0; i < WAITING; i++)
