@@ -10,6 +10,7 @@
 #include "core/sql/rows.h"
 
 #define PASS_ON_FACTOR 2 /* a successor has so many times the leader's time */
+#define KINDS_MAX      8 /* of requests that may join */
 
 int batch_most = 256;
 
@@ -21,12 +22,12 @@ struct batch_member {
 };
 
 struct batch {
-    sqlock_stmt stmt;
     sqlock_op *leader;
     struct conn *conn; /* that it left to the next one */
     int64_t sent;      /* 0: not sent yet */
     sqlock_rows rows;
-    size_t n;
+    size_t n, n_groups;
+    sqlock_group groups[KINDS_MAX]; /* of the members, in their order */
     sqlock_value *values;
     struct batch_member members[];
 };
@@ -43,8 +44,8 @@ int batch_may_join(const sqlock_op *op)
             texts_scripts(m->texts)[stmt].n_array_steps > 0);
 }
 
-/* By key, so that all batches lock rows in the same order. Of one name, who came first. */
-static int batch_order(const void *a, const void *b)
+/* By key. Of one name, who came first. */
+static int batch_by_name(const void *a, const void *b)
 {
     const struct batch_member *x = a, *y = b;
     const sqlock_lock *k = x->lock, *l = y->lock;
@@ -55,6 +56,16 @@ static int batch_order(const void *a, const void *b)
     return order != 0 ? order : x->order < y->order ? -1 : 1;
 }
 
+/* Acquires stand before all others in the table of requests. Here they come last. Within a kind by
+ * key, so that all batches lock rows in the same order. */
+static int batch_by_kind(const void *a, const void *b)
+{
+    const struct batch_member *x = a, *y = b;
+    sqlock_stmt k = x->op->request.stmt, l = y->op->request.stmt;
+
+    return k != l ? (k > l ? -1 : 1) : batch_by_name(a, b);
+}
+
 static int batch_is_same_name(const struct batch_member *x, const struct batch_member *y)
 {
     return strcmp(x->lock->name, y->lock->name) == 0 && strcmp(x->lock->ns, y->lock->ns) == 0;
@@ -62,39 +73,50 @@ static int batch_is_same_name(const struct batch_member *x, const struct batch_m
 
 /* Who waits for the reserved connection is not ready to send. Who was cancelled or is out of time
  * has just not noticed yet: its request must not go out any more. */
-static struct pool_waiter *batch_candidate(struct link *at, sqlock_stmt stmt)
+static struct pool_waiter *batch_candidate(struct link *at, const sqlock_op *leader)
 {
     struct pool_waiter *w = LIST_MEMBER(at, struct pool_waiter, in_manager);
     sqlock_op *op = w->op;
 
-    return op != NULL && op->joins && op->request.stmt == stmt && w->use != POOL_RESERVED &&
-                   !op->end_attempt && sqlock_now_us() < w->deadline
+    return op != NULL && op->joins && w->use != POOL_RESERVED && !op->end_attempt &&
+                   sqlock_now_us() < w->deadline &&
+                   (op->request.stmt == leader->request.stmt ||
+                    (op->m->driver->caps & SQLOCK_CAP_GROUPS))
                ? w
                : NULL;
 }
 
-static size_t batch_count(sqlock *m, sqlock_stmt stmt)
+static size_t batch_n_params(const sqlock_op *op)
 {
+    return texts_scripts(op->m->texts)[op->request.stmt].n_params;
+}
+
+static size_t batch_count(const sqlock_op *leader, size_t *out_n_values)
+{
+    struct pool_waiter *w;
     size_t n = 1;
 
-    LIST_EACH(at, &m->waiting)
+    *out_n_values = batch_n_params(leader);
+    LIST_EACH(at, &leader->m->waiting)
     {
         if (n >= (size_t)batch_most)
             break;
-        n += batch_candidate(at, stmt) != NULL;
+        if ((w = batch_candidate(at, leader)) == NULL)
+            continue;
+        n++;
+        *out_n_values += batch_n_params(w->op);
     }
     return n;
 }
 
 /* values follow the members. */
-static struct batch *batch_new(size_t n, sqlock_stmt stmt, size_t n_params)
+static struct batch *batch_new(size_t n, size_t n_values)
 {
     size_t head = sizeof(struct batch) + n * sizeof(struct batch_member);
-    struct batch *b = sqlock_mem_alloc(head + n * n_params * sizeof(sqlock_value));
+    struct batch *b = sqlock_mem_alloc(head + n_values * sizeof(sqlock_value));
 
     if (b == NULL)
         return NULL;
-    b->stmt = stmt;
     rows_init(&b->rows);
     b->values = (sqlock_value *)(void *)((char *)b + head);
     return b;
@@ -117,19 +139,39 @@ static void batch_keep_each_name_once(struct batch *b)
 {
     size_t kept = 1;
 
-    qsort(b->members, b->n, sizeof *b->members, batch_order);
+    qsort(b->members, b->n, sizeof *b->members, batch_by_name);
     for (size_t i = 1; i < b->n; i++)
         if (!batch_is_same_name(&b->members[kept - 1], &b->members[i]))
             b->members[kept++] = b->members[i];
     b->n = kept;
 }
 
-static void batch_join(struct batch *b, sqlock_op *leader, size_t n_params)
+/* A group for each kind, with the values of its members. */
+static void batch_group(struct batch *b)
 {
+    sqlock_value *values = b->values;
+
+    qsort(b->members, b->n, sizeof *b->members, batch_by_kind);
+    for (size_t i = 0; i < b->n; i++) {
+        const sqlock_op *op = b->members[i].op;
+        size_t n_params = batch_n_params(op);
+
+        if (i == 0 || b->groups[b->n_groups - 1].stmt != op->request.stmt) {
+            assert(b->n_groups < KINDS_MAX);
+            b->groups[b->n_groups++] = (sqlock_group){op->request.stmt, values, 0};
+        }
+        b->groups[b->n_groups - 1].n++;
+        memcpy(values, op->request.values, n_params * sizeof *values);
+        values += n_params;
+    }
+}
+
+static void batch_join(struct batch *b, sqlock_op *leader)
+{
+    batch_group(b);
     for (size_t i = 0; i < b->n; i++) {
         sqlock_op *op = b->members[i].op;
 
-        memcpy(b->values + i * n_params, op->request.values, n_params * sizeof *b->values);
         op->place = i;
         b->members[i].lock->refs++; /* the member may leave, and its handle be freed */
         if (op == leader)
@@ -145,18 +187,18 @@ static void batch_join(struct batch *b, sqlock_op *leader, size_t n_params)
 struct batch *batch_collect(sqlock_op *leader)
 {
     sqlock *m = leader->m;
-    sqlock_stmt stmt = leader->request.stmt;
-    size_t n_params = texts_scripts(m->texts)[stmt].n_params, n;
+    size_t n, n_values;
     struct batch *b = NULL;
 
     mutex_lock(&m->mu);
-    if (!list_is_empty(&m->waiting) && batch_may_join(leader) && (n = batch_count(m, stmt)) > 1)
-        b = batch_new(n, stmt, n_params);
+    if (!list_is_empty(&m->waiting) && batch_may_join(leader) &&
+        (n = batch_count(leader, &n_values)) > 1)
+        b = batch_new(n, n_values);
     if (b != NULL) {
         batch_add(b, leader);
         LIST_EACH(at, &m->waiting)
         {
-            struct pool_waiter *w = batch_candidate(at, stmt);
+            struct pool_waiter *w = batch_candidate(at, leader);
 
             if (w != NULL && b->n < n)
                 batch_add(b, w->op);
@@ -164,7 +206,7 @@ struct batch *batch_collect(sqlock_op *leader)
         batch_keep_each_name_once(b);
     }
     if (b != NULL && b->n > 1) {
-        batch_join(b, leader, n_params);
+        batch_join(b, leader);
     } else if (b != NULL) {
         batch_free(b);
         b = NULL;
@@ -201,8 +243,10 @@ static int batch_leave(struct batch *b, sqlock_op *op)
     b->members[op->place].op = NULL;
     op->batch = NULL;
     if (op->m->stopping || op->end_attempt)
-        return sqlock_error_set(&op->err, SQLOCK_ECANCELLED, request_doubt(b->stmt), "cancelled");
-    return sqlock_error_set(&op->err, SQLOCK_ETIMEOUT, SQLOCK_RETRY | request_doubt(b->stmt),
+        return sqlock_error_set(&op->err, SQLOCK_ECANCELLED, request_doubt(op->request.stmt),
+                                "cancelled");
+    return sqlock_error_set(&op->err, SQLOCK_ETIMEOUT,
+                            SQLOCK_RETRY | request_doubt(op->request.stmt),
                             "the database did not answer in time");
 }
 
@@ -244,7 +288,9 @@ int batch_send(struct batch *b, struct conn *c, sqlock_op *leader, int64_t deadl
                int64_t *out_sent)
 {
     sqlock *m = leader->m;
-    struct call k = {b->stmt, b->values, b->n, deadline, 0, b->sent, &b->rows};
+    const sqlock_group *g = b->groups;
+    struct call k = {g->stmt, g->values, g->n,  deadline,       0,
+                     b->sent, &b->rows,  g + 1, b->n_groups - 1};
     int rc = 0;
 
     if (m->driver->caps & SQLOCK_CAP_PAUSES)
@@ -370,14 +416,14 @@ int batch_await(sqlock_op *op, int64_t deadline)
     return op->answered;
 }
 
-/* Of those who wait with the same kind of request, the one that can wait longest. */
+/* Of those whose requests could go with the leader's, the one that can wait longest. */
 static struct pool_waiter *batch_successor(sqlock_op *leader)
 {
     struct pool_waiter *best = NULL;
 
     LIST_EACH(at, &leader->m->waiting)
     {
-        struct pool_waiter *w = batch_candidate(at, leader->request.stmt);
+        struct pool_waiter *w = batch_candidate(at, leader);
 
         if (w != NULL && (best == NULL || w->op->until > best->op->until))
             best = w;

@@ -3,17 +3,19 @@
 
 #include "core/engine/call.h"
 
-/* Requests of one kind that several ops make at once go out together: one packet, one commit. The
- * thread that has the connection leads: it takes along the requests of those that wait for one, and
- * hands each its own answer. So a single caller sends the single form and waits for no company.
- * (Group commit; DeWitt et al., Implementation techniques for main memory database systems, 1984.)
+/* Requests that several ops make at once go out together: one packet, one commit. They are of one
+ * kind, or of several, group by group, where the driver can (SQLOCK_CAP_GROUPS). The thread that
+ * has the connection leads: it takes along the requests of those that wait for one, and hands each
+ * its own answer. So a single caller sends the single form and waits for no company. (Group commit;
+ * DeWitt et al., Implementation techniques for main memory database systems, 1984.)
  *
  * Who is cancelled, or whose time ends, leaves the batch, in doubt, and the others go on. If that
  * is the leader, the thread of another member takes over the wait for the answer. So no cancel
  * reaches the database while a member wants its answer, and the last one to leave ends the call.
  * Where the driver cannot pause (SQLOCK_CAP_PAUSES), a leader that leaves ends the call for all.
  *
- * A batch has each name once, sorted by key, so that two batches lock rows in one order. */
+ * A batch has each name once. Each group is sorted by key, so that two batches lock rows in one
+ * order. What frees rows goes before what takes them. */
 struct batch;
 
 /* The most requests of one batch. 1: each goes alone. Only measurements and tests change it. */
@@ -28,8 +30,7 @@ extern int batch_most;
 
 /* op's request may go with others, or others' with it. m->mu is held. */
 int batch_may_join(const sqlock_op *op);
-/* Take along what waits and has the same kind as the leader's request. NULL: the leader goes alone.
- */
+/* Take along what waits and may go with the leader's request. NULL: the leader goes alone. */
 struct batch *batch_collect(sqlock_op *leader);
 /* Send it over c until deadline, or go on with it, with the leader's cancel. Returns as
  * call_rows(), or BATCH_LEFT. */
@@ -43,7 +44,7 @@ int batch_answer(struct batch *b, const struct conn *c, int rc, struct answer *a
 int batch_await(sqlock_op *op, int64_t deadline);
 /* After BATCH_LEADS: the batch, for batch_send(), and its connection. m->mu is held. */
 struct batch *batch_take_lead(sqlock_op *op, struct conn **out_conn);
-/* The leader's time ends long before that of an op that waits with the same kind of request: give
+/* The leader's time ends long before that of an op whose request could go with it: give
  * that one the connection and return 1. So a batch seldom changes its leader. */
 int batch_pass_on(sqlock_op *leader, struct conn *c);
 

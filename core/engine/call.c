@@ -102,18 +102,36 @@ static int call_moved_away(sqlock *m, const struct conn *c, const sqlock_op *op,
                  : rc;
 }
 
+/* One of its requests has the flag. */
+static int call_is(const struct call *k, unsigned flag)
+{
+    int is = request_is(k->stmt, flag);
+
+    for (size_t i = 0; i < k->n_more; i++)
+        is = is || request_is(k->more[i].stmt, flag);
+    return is;
+}
+
+static unsigned call_doubt(const struct call *k)
+{
+    unsigned doubt = request_doubt(k->stmt);
+
+    for (size_t i = 0; i < k->n_more; i++)
+        doubt |= request_doubt(k->more[i].stmt);
+    return doubt;
+}
+
 /* What an old server has done may be unknown to the new one. */
 static int call_forgotten(const struct call *k, sqlock_error *err)
 {
     rows_clear(k->rows);
-    return sqlock_error_set(err, SQLOCK_EUNREACH,
-                            SQLOCK_RETRY | SQLOCK_RECONNECT | request_doubt(k->stmt),
+    return sqlock_error_set(err, SQLOCK_EUNREACH, SQLOCK_RETRY | SQLOCK_RECONNECT | call_doubt(k),
                             "another server took over while this one answered");
 }
 
 int call_wait(const sqlock *m, struct conn *c, struct call *k, sqlock_error *err)
 {
-    sqlock_call call = {sizeof call, k->flags, c->call};
+    sqlock_call call = {sizeof call, k->flags, c->call, k->more, k->n_more};
     int rc;
 
     assert(k->n > 0 && c->running);
@@ -125,9 +143,8 @@ int call_wait(const sqlock *m, struct conn *c, struct call *k, sqlock_error *err
     if (rc == SQLOCK_NOT_YET && (k->flags & SQLOCK_CALL_PAUSES))
         return rc;
     if (rc != 0 && err->code == 0)
-        sqlock_error_set(err, rc, SQLOCK_RECONNECT | request_doubt(k->stmt),
-                         "the driver gave no reason");
-    if (rc != 0 && !request_is(k->stmt, SQLOCK_REQ_EACH))
+        sqlock_error_set(err, rc, SQLOCK_RECONNECT | call_doubt(k), "the driver gave no reason");
+    if (rc != 0 && !call_is(k, SQLOCK_REQ_EACH))
         rows_clear(k->rows);
     return rc;
 }
@@ -154,7 +171,7 @@ int call_leave(sqlock *m, struct conn *c, sqlock_op *op, const struct call *k, i
     int moved = call_end(m, c, op, k);
 
     rc = call_moved_away(m, c, op, rc, err);
-    if (rc == 0 && moved && request_is(k->stmt, SQLOCK_REQ_FORGOTTEN))
+    if (rc == 0 && moved && call_is(k, SQLOCK_REQ_FORGOTTEN))
         rc = call_forgotten(k, err);
     if (rc != 0)
         hosts_failed(m, c, k->sent, err);

@@ -40,9 +40,11 @@ struct call {
     const sqlock_value *values;
     size_t n;
     int64_t deadline;
-    unsigned flags;    /* SQLOCK_CALL_... */
-    int64_t sent;      /* 0: not sent yet */
-    sqlock_rows *rows; /* the same until the answer has come */
+    unsigned flags;           /* SQLOCK_CALL_... */
+    int64_t sent;             /* 0: not sent yet */
+    sqlock_rows *rows;        /* the same until the answer has come */
+    const sqlock_group *more; /* as in sqlock_call */
+    size_t n_more;
 };
 /* From now on a cancel reaches the call, unless one came already. */
 int call_enter(sqlock *m, struct conn *c, sqlock_op *op, const struct call *k, sqlock_error *err);

@@ -304,5 +304,7 @@ void pg_close(void *conn)
     conn_free_names(c);
     sqlock_mem_free(c->at.name);
     PQclear(c->at.kept);
+    while (c->at.n_answers > 0)
+        PQclear(c->at.answers[--c->at.n_answers]);
     sqlock_mem_free(c);
 }

@@ -16,6 +16,14 @@
 #define PG_NAME_SIZE  64  /* of a prepared statement's name */
 #define PG_TEXT_SIZE  512 /* core cuts it, between words */
 #define PG_ADOPTED    1   /* the number of all calls on an adopted connection */
+#define PG_GROUPS_MAX 8   /* of requests in one packet */
+
+/* libpq 14 can send several statements at once. */
+#ifdef LIBPQ_HAS_PIPELINING
+#define PG_CAP_GROUPS SQLOCK_CAP_GROUPS
+#else
+#define PG_CAP_GROUPS 0
+#endif
 
 #define PG_OLDEST_SERVER 100000 /* 10: what the statements need */
 #define PG_OLDEST_LIBPQ  120000 /* 12: gssencmode, tcp_user_timeout, PQhostaddr() */
@@ -45,6 +53,9 @@ struct pg_conn {
         size_t request, step;
         char *name;     /* of the statement that is being prepared */
         PGresult *kept; /* of the present statement */
+        int piped;      /* all groups have been sent */
+        size_t n_answers;
+        PGresult *answers[PG_GROUPS_MAX]; /* of groups: the first failure is the last of them */
     } at;
     int64_t answered; /* when the last one was done */
     const sqlock_script *scripts;
@@ -78,6 +89,15 @@ struct pg_call {
     int64_t deadline;
     int applies; /* 1: if the answer is lost, something may have been changed */
     sqlock_error *err;
+};
+
+/* A step of a script, with what is needed to run it. */
+struct pg_step {
+    sqlock_stmt stmt;
+    int array; /* 1: one of array_steps */
+    int once;  /* 1: not worth to be prepared */
+    size_t n;  /* its number, from 0 */
+    const char *sql;
 };
 
 struct pg_params {
@@ -133,6 +153,11 @@ void pg_cancel(void *conn, uint64_t call);
 int pg_is_cancelled(const struct pg_conn *c);
 /* Before a statement is sent: 0, or an error and nothing was sent. */
 int pg_ready(struct pg_conn *c, const struct pg_call *call);
+/* The next result, NULL behind the last one of a statement. */
+int pg_next_result(struct pg_conn *c, const struct pg_call *call, PGresult **out_res);
+int pg_result_is_success(const PGresult *res);
+/* After ReadyForQuery: whether res, NULL if none came, is a success that lasts. */
+int pg_check(struct pg_conn *c, const struct pg_call *call, const PGresult *res);
 /* After PQsend...() returned sent: read everything up to ReadyForQuery. On success *out_res is the
  * answer, for the caller to clear. out_res may be NULL. */
 int pg_collect(struct pg_conn *c, const struct pg_call *call, int sent, PGresult **out_res);
@@ -145,10 +170,19 @@ int pg_run(void *conn, const sqlock_call *number, sqlock_stmt stmt, const sqlock
            size_t n, int64_t deadline, sqlock_rows *rows, sqlock_error *err);
 int pg_run_script(void *conn, const sqlock_script *script, const sqlock_value *values,
                   int64_t deadline, sqlock_rows *rows, sqlock_error *err);
+/* Prepare a step's statement, for parameters of these types. */
+int pg_prepare(struct pg_conn *c, const struct pg_call *call, const struct pg_step *step,
+               const struct pg_params *p);
+/* The error is one that a new name and plan cure, and nothing was applied. */
+int pg_is_stale(const struct pg_conn *c, const sqlock_error *err);
 int pg_exec(void *conn, const char *sql, int64_t deadline, sqlock_error *err);
 int pg_begin(void *conn, int64_t deadline, sqlock_error *err);
 int pg_commit(void *conn, int64_t deadline, sqlock_error *err);
 int pg_rollback(void *conn, int64_t deadline, sqlock_error *err);
+
+/* groups.c: the first group, and those behind it, in one transaction. */
+int pg_run_groups(struct pg_conn *c, const struct pg_call *call, const sqlock_group *first,
+                  const sqlock_call *more, sqlock_rows *rows);
 
 /* value.c: parameters to the binary format, rows from it; 0 or a code, err stays */
 int pg_params_one(struct pg_params *p, const sqlock_script *script, const sqlock_value *values);

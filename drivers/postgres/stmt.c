@@ -4,17 +4,8 @@
 
 #include "postgres.h"
 
-/* A step of a script, with what is needed to run it. */
-struct step {
-    sqlock_stmt stmt;
-    int array; /* 1: one of array_steps */
-    int once;  /* 1: not worth to be prepared */
-    size_t n;  /* its number, from 0 */
-    const char *sql;
-};
-
 /* The caller's, to be freed; NULL: out of memory. */
-static char *stmt_new_name(struct pg_conn *c, const struct step *step)
+static char *stmt_new_name(struct pg_conn *c, const struct pg_step *step)
 {
     char *name = sqlock_mem_alloc(PG_NAME_SIZE);
 
@@ -25,8 +16,8 @@ static char *stmt_new_name(struct pg_conn *c, const struct step *step)
     return name;
 }
 
-static int stmt_prepare(struct pg_conn *c, const struct pg_call *call, const struct step *step,
-                        const struct pg_params *p)
+int pg_prepare(struct pg_conn *c, const struct pg_call *call, const struct pg_step *step,
+               const struct pg_params *p)
 {
     /* Preparing changes nothing, so a lost answer to it leaves no doubt. */
     struct pg_call prepare_call = {call->deadline, 0, call->err};
@@ -50,24 +41,24 @@ static int stmt_prepare(struct pg_conn *c, const struct pg_call *call, const str
     return 0;
 }
 
-/* Errors that a new name and plan cure, and that leave nothing applied. The prepared statement is
- * gone (a DEALLOCATE, another session behind a pooler), its columns have other types, or its name
- * exists. */
-static int stmt_is_stale(const struct pg_conn *c, const sqlock_error *err)
+/* The prepared statement is gone (a DEALLOCATE, another session behind a pooler), its columns have
+ * other types, or its name exists. */
+int pg_is_stale(const struct pg_conn *c, const sqlock_error *err)
 {
     return !c->in_tx && !c->broken &&
            (strcmp(err->sqlstate, "26000") == 0 || strcmp(err->sqlstate, "0A000") == 0 ||
             strcmp(err->sqlstate, "42P05") == 0);
 }
 
-static int step_run_prepared(struct pg_conn *c, const struct pg_call *call, const struct step *step,
-                             const struct pg_params *p, PGresult **out_res)
+static int step_run_prepared(struct pg_conn *c, const struct pg_call *call,
+                             const struct pg_step *step, const struct pg_params *p,
+                             PGresult **out_res)
 {
     char **name = &c->prepared[step->stmt][step->array][step->n];
     int rc = 0;
 
     for (int tries = 0; tries < 2; tries++) {
-        rc = *name == NULL ? stmt_prepare(c, call, step, p) : 0;
+        rc = *name == NULL ? pg_prepare(c, call, step, p) : 0;
         if (rc == 0 && !c->under_way)
             rc = pg_ready(c, call);
         if (rc == 0)
@@ -75,7 +66,7 @@ static int step_run_prepared(struct pg_conn *c, const struct pg_call *call, cons
                             c->under_way || PQsendQueryPrepared(c->pg, *name, p->n, p->data,
                                                                 p->lens, p->formats, 1),
                             out_res);
-        if (rc >= 0 || !stmt_is_stale(c, call->err))
+        if (rc >= 0 || !pg_is_stale(c, call->err))
             break;
         sqlock_mem_free(*name);
         *name = NULL;
@@ -83,8 +74,9 @@ static int step_run_prepared(struct pg_conn *c, const struct pg_call *call, cons
     return rc;
 }
 
-static int step_run_unnamed(struct pg_conn *c, const struct pg_call *call, const struct step *step,
-                            const struct pg_params *p, PGresult **out_res)
+static int step_run_unnamed(struct pg_conn *c, const struct pg_call *call,
+                            const struct pg_step *step, const struct pg_params *p,
+                            PGresult **out_res)
 {
     int rc = pg_adopted_reads(c, call, step->sql);
 
@@ -98,7 +90,7 @@ static int step_run_unnamed(struct pg_conn *c, const struct pg_call *call, const
                       out_res);
 }
 
-static int step_run(struct pg_conn *c, const struct pg_call *call, const struct step *step,
+static int step_run(struct pg_conn *c, const struct pg_call *call, const struct pg_step *step,
                     const struct pg_params *p, PGresult **out_res)
 {
     if (c->unprepared || step->once || step->n >= PG_STEPS_MAX)
@@ -117,7 +109,8 @@ static int script_run(struct pg_conn *c, const struct pg_call *call, const sqloc
     const sqlock_step *steps = array ? script->array_steps : script->steps;
 
     for (size_t i = c->under_way ? c->at.step : 0; i < n_steps; i++) {
-        struct step step = {stmt, array, (script->flags & SQLOCK_REQ_ONCE) != 0, i, steps[i].sql};
+        struct pg_step step = {stmt, array, (script->flags & SQLOCK_REQ_ONCE) != 0, i,
+                               steps[i].sql};
         int aside = (steps[i].flags & SQLOCK_STEP_ASIDE) != 0;
         struct pg_call own = {call->deadline, call->applies && !aside, call->err};
         PGresult *res = NULL;
@@ -188,7 +181,9 @@ int pg_run(void *conn, const sqlock_call *number, sqlock_stmt stmt, const sqlock
     if (!c->adopted)
         c->call = number != NULL ? number->number : 0;
     c->pauses = number != NULL && (number->flags & SQLOCK_CALL_PAUSES);
-    if (n > 1 && script->n_array_steps > 0) {
+    if (number != NULL && number->n_more > 0) {
+        rc = pg_run_groups(c, &call, &(sqlock_group){stmt, values, n}, number, rows);
+    } else if (n > 1 && script->n_array_steps > 0) {
         rc = request_run(c, &call, stmt, values, n, rows,
                          0); /* column index says which answer is whose */
     } else {
@@ -309,7 +304,7 @@ const sqlock_driver *sqlock_driver_postgres(void)
 {
     static const sqlock_driver driver = {
         .size = sizeof(sqlock_driver),
-        .caps = SQLOCK_CAP_TX_DDL | SQLOCK_CAP_HOSTS | SQLOCK_CAP_PAUSES,
+        .caps = SQLOCK_CAP_TX_DDL | SQLOCK_CAP_HOSTS | SQLOCK_CAP_PAUSES | PG_CAP_GROUPS,
         .name = "postgres",
         .schemes = "postgres postgresql",
         .dialect = &sqlock_postgres_dialect,

@@ -131,7 +131,7 @@ static int wait_for_socket(struct pg_conn *c, const struct pg_call *call, int ev
 /* The next result, NULL after ReadyForQuery. PQgetResult() blocks while PQisBusy(), except on a
  * broken connection, where it returns the reason. A failed write is not the end: the server's
  * reason for closing may still be readable. */
-static int wire_next_result(struct pg_conn *c, const struct pg_call *call, PGresult **out_res)
+int pg_next_result(struct pg_conn *c, const struct pg_call *call, PGresult **out_res)
 {
     for (;;) {
         int unsent = PQflush(c->pg);
@@ -152,7 +152,7 @@ static int wire_next_result(struct pg_conn *c, const struct pg_call *call, PGres
     return 0;
 }
 
-static int result_is_success(const PGresult *res)
+int pg_result_is_success(const PGresult *res)
 {
     ExecStatusType status = PQresultStatus(res);
 
@@ -167,7 +167,7 @@ static int wire_drain(struct pg_conn *c, const struct pg_call *call, PGresult **
     c->at.kept = NULL;
     for (;;) {
         PGresult *res = NULL;
-        int rc = wire_next_result(c, call, &res);
+        int rc = pg_next_result(c, call, &res);
 
         if (rc == SQLOCK_NOT_YET) {
             c->at.kept = kept;
@@ -179,14 +179,14 @@ static int wire_drain(struct pg_conn *c, const struct pg_call *call, PGresult **
         }
         if (res == NULL)
             break;
-        if (kept != NULL && !result_is_success(kept)) {
+        if (kept != NULL && !pg_result_is_success(kept)) {
             PQclear(res);
             continue;
         }
         PQclear(kept);
         kept = res;
         /* COPY would wait for data for ever; no statement of ours is one. */
-        if (!result_is_success(res) && PQresultStatus(res) != PGRES_FATAL_ERROR)
+        if (!pg_result_is_success(res) && PQresultStatus(res) != PGRES_FATAL_ERROR)
             break;
     }
     *out_res = kept;
@@ -195,11 +195,11 @@ static int wire_drain(struct pg_conn *c, const struct pg_call *call, PGresult **
 
 /* ReadyForQuery says whether a transaction is open. In autocommit none may be: otherwise what looks
  * like a success would still be undone. */
-static int wire_check(struct pg_conn *c, const struct pg_call *call, const PGresult *res)
+int pg_check(struct pg_conn *c, const struct pg_call *call, const PGresult *res)
 {
     if (res == NULL)
         return pg_fail_lost(c, call);
-    if (!result_is_success(res))
+    if (!pg_result_is_success(res))
         return pg_fail_result(c, call, res);
     if (c->doubt && call->applies)
         return pg_fail_doubt(c, call, c->notice);
@@ -221,7 +221,7 @@ int pg_collect(struct pg_conn *c, const struct pg_call *call, int sent, PGresult
         return rc;
     c->under_way = 0;
     if (rc == 0)
-        rc = wire_check(c, call, res);
+        rc = pg_check(c, call, res);
     if (rc == 0)
         c->answered = sqlock_now_us();
     if (rc == 0 && out_res != NULL) {

@@ -141,7 +141,7 @@ static int driver_refuse_open(const sqlock_conn_opts *opts, int64_t deadline, vo
     {                                                                                              \
         .size = sizeof(sqlock_driver),                                                             \
         .caps = SQLOCK_CAP_TX_DDL | SQLOCK_CAP_ONE_WRITER | SQLOCK_CAP_WHOLE_URL |                 \
-                SQLOCK_CAP_RUNNING | SQLOCK_CAP_BATCH | SQLOCK_CAP_PAUSES,                         \
+                SQLOCK_CAP_RUNNING | SQLOCK_CAP_BATCH | SQLOCK_CAP_PAUSES | SQLOCK_CAP_GROUPS,     \
         .name = "sqlite", .schemes = "sqlite", .dialect = &sqlock_sqlite_dialect,                  \
         .open = (open_slot), .close = lite_close, .run = lite_run, .exec = lite_exec,              \
         .begin = lite_begin, .commit = lite_commit, .rollback = lite_rollback,                     \

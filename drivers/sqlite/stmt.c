@@ -93,6 +93,8 @@ typedef struct call {
     const sqlock_script *script;
     const sqlock_value *values; /* of the request that is run now */
     size_t request;
+    const sqlock_group *more; /* NULL: none */
+    size_t n_more;
     int own_tx; /* we began it, so we end it */
     sqlock_rows *rows;
     sqlock_error *err;
@@ -266,23 +268,39 @@ static int script_writes(const sqlock_script *script)
     return 0;
 }
 
-static int call_run_requests(call *c, const sqlock_value *values, size_t n)
+/* n requests of one kind, from number c->request on. */
+static int call_run_group(call *c, const sqlock_value *values, size_t n)
 {
     int rc = 0;
 
-    /* A batch that writes is one transaction, so that either all of it is applied or nothing. */
-    if (n > 1 && script_writes(c->script))
-        rc = call_enter_tx(c);
-    for (size_t i = 0; rc == 0 && i < n; i++) {
-        if (i > 0 && lite_call_over(c->conn))
+    for (size_t i = 0; rc == 0 && i < n; i++, c->request++) {
+        if (c->request > 0 && lite_call_over(c->conn))
             return lite_error(c->conn, SQLITE_INTERRUPT, 0, NULL, c->err);
-        c->request = i;
         c->values = values + i * c->script->n_params;
         rc = call_run_request(c);
     }
+    return rc;
+}
+
+static int call_run_requests(call *c, const sqlock_value *values, size_t n)
+{
+    unsigned doubt = SQLOCK_LEAVES_DOUBT(c->script->flags) ? SQLOCK_MAYBE : 0;
+    int rc = 0;
+
+    /* A batch that writes is one transaction, so that either all of it is applied or nothing. */
+    if (c->n_more > 0 || (n > 1 && script_writes(c->script)))
+        rc = call_enter_tx(c);
+    if (rc == 0)
+        rc = call_run_group(c, values, n);
+    for (size_t g = 0; rc == 0 && g < c->n_more; g++) {
+        c->id = c->more[g].stmt;
+        c->script = &c->conn->scripts[c->id];
+        doubt |= SQLOCK_LEAVES_DOUBT(c->script->flags) ? SQLOCK_MAYBE : 0;
+        rc = call_run_group(c, c->more[g].values, c->more[g].n);
+    }
     /* Also if nothing was granted: what the transaction has read counts only after its commit. */
     if (rc == 0 && c->own_tx)
-        rc = tx_commit(c->conn, SQLOCK_LEAVES_DOUBT(c->script->flags) ? SQLOCK_MAYBE : 0, c->err);
+        rc = tx_commit(c->conn, doubt, c->err);
     return rc;
 }
 
@@ -358,6 +376,10 @@ int lite_run(void *arg, const sqlock_call *number, sqlock_stmt stmt, const sqloc
     if (!conn->adopted)
         conn->call = number != NULL ? number->number : 0;
     conn->pauses = number != NULL && (number->flags & SQLOCK_CALL_PAUSES);
+    if (number != NULL) {
+        c.more = number->more;
+        c.n_more = number->n_more;
+    }
     return call_run(&c, values, n, deadline);
 }
 

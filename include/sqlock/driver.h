@@ -94,6 +94,7 @@ typedef struct sqlock_hosts {
 #define SQLOCK_CAP_BATCH 0x400u     /* no slot. run() with several requests commits once for all of
                                        them, also where the dialect has no array steps for them */
 #define SQLOCK_CAP_PAUSES 0x800u    /* no slot. run() knows SQLOCK_CALL_PAUSES */
+#define SQLOCK_CAP_GROUPS 0x1000u   /* no slot. run() knows sqlock_call.more */
 
 /* With this flag run() gives up nothing that it has sent. At the deadline, and after a cancel, it
  * returns SQLOCK_NOT_YET, which is no failure: the request goes on. Core calls run() again, with
@@ -103,11 +104,23 @@ typedef struct sqlock_hosts {
 #define SQLOCK_CALL_PAUSES 0x1u
 #define SQLOCK_NOT_YET     1
 
+/* Requests of one kind, as run() takes them. */
+typedef struct sqlock_group {
+    sqlock_stmt stmt;
+    const sqlock_value *values; /* n * n_params */
+    size_t n;
+} sqlock_group;
+
 /* One run(). */
 typedef struct sqlock_call {
     uint32_t size;
     unsigned flags;  /* SQLOCK_CALL_... */
     uint64_t number; /* cancel() names it. Rises with each call on a connection; never 0 */
+    /* Requests of other kinds, which are run behind those of run()'s arguments, group by group, in
+     * the same transaction: so all of them are committed at once, or none. Answers go on with the
+     * next request's number. Each kind has array steps, or the driver has SQLOCK_CAP_BATCH. */
+    const sqlock_group *more;
+    size_t n_more;
 } sqlock_call;
 
 typedef struct sqlock_adopter sqlock_adopter; /* sqlock/adopt.h */

@@ -13,6 +13,7 @@ static struct gate {
     sqlock_stmt stmt; /* of this request */
     atomic_int shut, entered;
     atomic_int most;     /* requests in one call */
+    atomic_int mixed;    /* calls with more than one kind */
     atomic_int lose;     /* so many batches are applied, and their replies lost */
     atomic_int lose_all; /* the same of all calls */
 } gate;
@@ -21,17 +22,22 @@ static int run_gated(void *conn, const sqlock_call *call, sqlock_stmt stmt,
                      const sqlock_value *values, size_t n, int64_t deadline, sqlock_rows *rows,
                      sqlock_error *err)
 {
+    size_t n_all = n;
     int rc;
 
-    if (stmt != gate.stmt)
+    for (size_t i = 0; call != NULL && i < call->n_more; i++)
+        n_all += call->more[i].n;
+    if (stmt != gate.stmt && n_all == n)
         return spied_driver()->run(conn, call, stmt, values, n, deadline, rows, err);
+    atomic_fetch_add(&gate.mixed, n_all > n);
     atomic_fetch_add(&gate.entered, 1);
     while (atomic_load(&gate.shut))
         sleep_ms(1);
-    if ((int)n > atomic_load(&gate.most))
-        atomic_store(&gate.most, (int)n);
+    if ((int)n_all > atomic_load(&gate.most))
+        atomic_store(&gate.most, (int)n_all);
     rc = spied_driver()->run(conn, call, stmt, values, n, deadline, rows, err);
-    if (rc == 0 && (atomic_load(&gate.lose_all) || (n > 1 && atomic_fetch_sub(&gate.lose, 1) > 0)))
+    if (rc == 0 &&
+        (atomic_load(&gate.lose_all) || (n_all > 1 && atomic_fetch_sub(&gate.lose, 1) > 0)))
         rc = sqlock_error_set(err, SQLOCK_EUNREACH, SQLOCK_RECONNECT | SQLOCK_RETRY | SQLOCK_MAYBE,
                               "the reply was lost");
     return rc;
@@ -111,6 +117,7 @@ static void together(sqlock_stmt stmt)
 
     gate.stmt = stmt;
     atomic_store(&gate.most, 0);
+    atomic_store(&gate.mixed, 0);
     atomic_store(&gate.entered, 0);
     atomic_store(&crowd.begun, 0);
     atomic_store(&gate.shut, 1);
@@ -273,6 +280,62 @@ TEST_AFTER(begin_crowd, test_P3_batch_of_releases_and_breaks_ends_exact_grants, 
         if (i != 4)
             assert_lost(c->lock, SQLOCK_WHY_BROKEN);
     }
+}
+
+/* Every second one has a lock to release, every sixth one wants a lock that another one holds. */
+static void begin_mixed(sqlock *other, sqlock_lock *held[CALLERS])
+{
+    sqlock_acquire_opts o = wait_opts(0, 60000, SQLOCK_NO_RENEW);
+
+    make_rows(other);
+    for (int i = 0; i < CALLERS; i++) {
+        struct caller *c = &crowd.callers[i];
+
+        if (i % 2 == 0)
+            ok(sqlock_acquire(crowd.m, c->name, &o, &c->lock, &said));
+        else if (i % 6 == 1)
+            held[i] = take(other, c->name);
+    }
+}
+
+static void assert_mixed(sqlock *other, sqlock_lock *held[CALLERS])
+{
+    for (int i = 0; i < CALLERS; i++) {
+        const struct caller *c = &crowd.callers[i];
+
+        if (i % 2 == 0) {
+            assert_released(other, c);
+        } else if (held[i] == NULL) {
+            assert_granted(other, c);
+        } else {
+            assert_code(SQLOCK_EBUSY, c->code, &c->err);
+            assert_int_equal(c->holder.token, sqlock_lock_token(held[i]));
+        }
+    }
+    assert_int_equal(atomic_load(&gate.mixed) > 0, (spied_driver()->caps & SQLOCK_CAP_GROUPS) != 0);
+}
+
+TEST_AFTER(begin_crowd, test_P1_releases_and_acquires_that_go_together_have_each_its_own_outcome,
+           other)
+{
+    sqlock_lock *held[CALLERS] = {NULL};
+
+    begin_mixed(other, held);
+    together(SQLOCK_STMT_ACQUIRE);
+    assert_mixed(other, held);
+    if (spied_driver()->caps & SQLOCK_CAP_GROUPS) /* few had to go alone */
+        assert_true(atomic_load(&gate.entered) < CALLERS / 4);
+}
+
+/* A second time by each, alone. */
+TEST_AFTER(begin_crowd, test_P5_lost_reply_to_releases_and_acquires_is_settled_by_each, other)
+{
+    sqlock_lock *held[CALLERS] = {NULL};
+
+    begin_mixed(other, held);
+    atomic_store(&gate.lose, 1);
+    together(SQLOCK_STMT_ACQUIRE);
+    assert_mixed(other, held);
 }
 
 /* ---- lost replies ---------------------------------------------------------------------------- */

@@ -15,6 +15,7 @@ struct caller {
     sqlock *m;
     const char *name;
     sqlock_acquire_opts opts;
+    int64_t token; /* to be broken */
     sqlock_lock *lock;
     sqlock_error err;
     int code;
@@ -25,9 +26,9 @@ struct caller {
  * the table locked by the application. */
 static struct {
     sqlock *m;
-    struct caller first, callers[MEMBERS];
+    struct caller first, urgent, callers[MEMBERS];
     struct caller *leader;
-    atomic_int shut, entered, size;
+    atomic_int shut, entered, urgently, size;
     pthread_t sender; /* of the batch */
 } crowd;
 
@@ -64,13 +65,21 @@ static int run_crowded(void *conn, const sqlock_call *call, sqlock_stmt stmt,
                        const sqlock_value *values, size_t n, int64_t deadline, sqlock_rows *rows,
                        sqlock_error *err)
 {
-    atomic_fetch_add(&crowd.entered, stmt == SQLOCK_STMT_ACQUIRE);
-    while (stmt == SQLOCK_STMT_ACQUIRE && n == 1 && atomic_load(&crowd.shut))
+    size_t n_more = call != NULL ? call->n_more : 0, n_all = n;
+    bool ours = stmt == SQLOCK_STMT_ACQUIRE || n_more > 0;
+
+    for (size_t i = 0; i < n_more; i++)
+        n_all += call->more[i].n;
+    atomic_fetch_add(&crowd.entered, ours);
+    while (ours && n_all == 1 && atomic_load(&crowd.shut))
         sleep_ms(1);
-    if (stmt == SQLOCK_STMT_ACQUIRE && n > 1 && atomic_load(&crowd.size) == 0) {
+    atomic_fetch_add(&crowd.urgently, stmt == SQLOCK_STMT_BREAK_NOTED);
+    while (stmt == SQLOCK_STMT_BREAK_NOTED && n_all == 1 && atomic_load(&crowd.size) == 0)
+        sleep_ms(1);
+    if (ours && n_all > 1 && atomic_load(&crowd.size) == 0) {
         lock_the_table();
         crowd.sender = pthread_self();
-        atomic_store(&crowd.size, (int)n);
+        atomic_store(&crowd.size, (int)n_all);
     }
     return spied_driver()->run(conn, call, stmt, values, n, deadline, rows, err);
 }
@@ -79,15 +88,18 @@ static void *caller_main(void *arg)
 {
     struct caller *c = arg;
 
-    c->code = sqlock_acquire(c->m, c->name, &c->opts, &c->lock, &c->err);
+    c->code = c->token != 0 ? sqlock_break(c->m, c->name, c->token, &c->err)
+                            : sqlock_acquire(c->m, c->name, &c->opts, &c->lock, &c->err);
     c->ended = now_us();
     return NULL;
 }
 
 static void start_caller(struct caller *c, const char *name)
 {
-    *c =
-        (struct caller){.m = crowd.m, .name = name, .opts = wait_opts(TIME_MS, 0, SQLOCK_NO_RENEW)};
+    *c = (struct caller){.m = crowd.m,
+                         .name = name,
+                         .token = c->token,
+                         .opts = wait_opts(TIME_MS, 0, SQLOCK_NO_RENEW)};
     ok(sqlock_cancel_new(&c->opts.cancel, &said));
     assert_int_equal(pthread_create(&c->thread, NULL, caller_main, c), 0);
 }
@@ -104,6 +116,10 @@ static void gather(void)
     atomic_store(&crowd.shut, 1);
     start_caller(&crowd.first, "first");
     assert_soon(atomic_load(&crowd.entered) == 1, patience_ms(3000));
+    if (crowd.urgent.token != 0) { /* it takes the reserved connection */
+        start_caller(&crowd.urgent, "urgent");
+        assert_soon(atomic_load(&crowd.urgently) == 1, patience_ms(3000));
+    }
     for (int i = 0; i < MEMBERS; i++) {
         start_caller(&crowd.callers[i], names[i]);
         sleep_ms(patience_ms(50)); /* it waits for the connection */
@@ -196,6 +212,36 @@ TEST_AFTER(begin_crowd, test_P25_batch_that_waits_goes_on_when_its_leader_is_can
     /* The first one, the batch, and the batch that went on: no one had to settle. */
     assert_int_equal(spy_runs(SQLOCK_STMT_ACQUIRE) - runs, 3);
     give_others(other);
+}
+
+TEST_AFTER(begin_crowd, test_P25_breaks_and_acquires_go_on_when_their_leader_is_cancelled, other)
+{
+    long opens;
+
+    if (suite_stepped || !(g.driver->caps & SQLOCK_CAP_GROUPS) || !pauses())
+        return;
+    crowd.urgent.token = sqlock_lock_token(take_for(other, "urgent", 60000, SQLOCK_NO_RENEW));
+    for (int i = 1; i < MEMBERS; i += 2)
+        crowd.callers[i].token =
+            sqlock_lock_token(take_for(other, names[i], 60000, SQLOCK_NO_RENEW));
+    gather();
+    opens = spy_opens();
+    cancel_leader();
+    end_others();
+    assert_int_equal(spy_opens(), opens); /* nothing was cut */
+    end_caller(&crowd.urgent);
+    assert_code(SQLOCK_OK, crowd.urgent.code, &crowd.urgent.err);
+    give_granted(&crowd.first, other);
+    for (int i = 1; i < MEMBERS; i++) {
+        struct caller *c = &crowd.callers[i];
+
+        if (i % 2 == 0) {
+            give_granted(c, other);
+            continue;
+        }
+        assert_code(SQLOCK_OK, c->code, &c->err);
+        assert_true(is_free(other, c->name));
+    }
 }
 
 /* Nothing of the call is left: its connection is closed, and the others are granted what they wait

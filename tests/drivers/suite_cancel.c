@@ -48,7 +48,7 @@ static void begin_own(struct world *w)
 static void *job_main(void *arg)
 {
     struct job *j = arg;
-    sqlock_call call = {sizeof call, j->flags, j->number};
+    sqlock_call call = {sizeof call, j->flags, j->number, NULL, 0};
 
     j->err = (sqlock_error){.code = 0};
     j->code =
