@@ -24,6 +24,7 @@ static struct thief {
     pthread_t thread;
     int fd;
     atomic_int stop, met;
+    _Atomic int64_t first_met; /* when */
     char said[4096];
     size_t n;
 } thief;
@@ -50,7 +51,8 @@ static void *steal(void *arg)
 
         if (fd < 0)
             continue;
-        thief.met++;
+        if (thief.met++ == 0)
+            thief.first_met = sqlock_now_us();
         for (int n; (n = hear(fd)) > 0;)
             send(fd, wants_password, n == REQUEST ? 0 : sizeof wants_password, MSG_NOSIGNAL);
         close(fd);
@@ -105,32 +107,65 @@ static void never_said(const char *word)
         assert_null(memmem(thief.said, thief.n, word, strlen(word)));
 }
 
-static void times_out(struct proxy *proxy, const char *sql, int32_t wait_ms, proxy_mode mode)
+/* Our savepoint, behind which the server's limits leave so much time; then a statement, for which
+ * the driver waits longer. The time between them is for a server that is late. */
+static int run_limited(struct proxy *proxy, const char *sql, int32_t limit_ms, int32_t more_ms,
+                       proxy_mode mode)
 {
-    int64_t deadline = sqlock_now_us() + wait_ms * INT64_C(1000);
+    int64_t limit = sqlock_now_us() + limit_ms * INT64_C(1000);
 
-    ok(g.adopter->savepoint(g.conn, SQLOCK_SAVEPOINT_SET, deadline, &said));
+    ok(g.adopter->savepoint(g.conn, SQLOCK_SAVEPOINT_SET, limit, &said));
     proxy_mode_set(proxy, mode);
-    says(SQLOCK_ETIMEOUT, run_until(sql, deadline));
-    assert_true(sqlock_now_us() >= deadline);
+    says(SQLOCK_ETIMEOUT, run_until(sql, limit + more_ms * INT64_C(1000)));
+    return sqlock_now_us() >= limit;
+}
+
+static void server_ends(struct proxy *proxy, const char *sql, int32_t limit_ms)
+{
+    assert_true(run_limited(proxy, sql, limit_ms, patience_ms(10000), PROXY_PASS));
     assert_int_equal(thief.met, 0);
+    undo_failed();
+}
+
+/* Row 1 is another transaction's. */
+static struct proxy *begin_watched_behind(struct world *w)
+{
+    struct proxy *proxy = begin_watched(w);
+
+    g.w->place.url = pg_url();
+    app_exec(app_connect(), "BEGIN", "UPDATE app_row SET n = 0 WHERE id = 1");
+    return proxy;
 }
 
 TEST(test_statement_whose_time_is_over_needs_no_other_connection)
 {
-    struct proxy *proxy = begin_watched(w);
-    void *other;
+    struct proxy *proxy = begin_watched_behind(w);
 
-    g.w->place.url = pg_url();
-    other = app_connect();
-    app_exec(other, "BEGIN", "UPDATE app_row SET n = 0 WHERE id = 1");
-    times_out(proxy, OUR_WRITE, 100, PROXY_PASS);
-    undo_failed();
-    times_out(proxy, OUR_WRITE, 700, PROXY_PASS);
-    undo_failed();
-    times_out(proxy, g.side->slow, 700, PROXY_PASS);
-    undo_failed();
-    times_out(proxy, g.side->slow, 700, PROXY_HOLD);
+    server_ends(proxy, OUR_WRITE, 100);
+    server_ends(proxy, OUR_WRITE, 700);
+    server_ends(proxy, g.side->slow, 700);
+    assert_true(run_limited(proxy, g.side->slow, 700, patience_ms(1000), PROXY_HOLD));
+    assert_int_equal(thief.met, 0);
+    end_watched(proxy);
+}
+
+static void pass_again(void *proxy)
+{
+    proxy_mode_set(proxy, PROXY_PASS);
+}
+
+/* The server's answer is on its way, perhaps. */
+TEST(test_wait_that_the_server_is_ending_is_not_cancelled_at_once)
+{
+    struct proxy *proxy = begin_watched_behind(w);
+    int64_t limit = sqlock_now_us() + 100000, until = limit + 100000;
+
+    ok(g.adopter->savepoint(g.conn, SQLOCK_SAVEPOINT_SET, limit, &said));
+    proxy_mode_set(proxy, PROXY_HOLD_DOWN);
+    do_later(600, pass_again, proxy);
+    says(SQLOCK_ETIMEOUT, run_until(OUR_WRITE, until));
+    await_later();
+    assert_true(thief.met == 0 || thief.first_met >= until + 50000);
     end_watched(proxy);
 }
 
