@@ -318,7 +318,7 @@ static int batch_is_poisoned(const sqlock_error *err)
            !(err->flags & (SQLOCK_MAYBE | SQLOCK_RETRY | SQLOCK_RECONNECT));
 }
 
-/* The failure of one who did not cause it. A cancel was the leader's, and the driver cannot
+/* The failure of one who did not cause it. A cancel was the leader's, and the call did not
  * pause. */
 static int batch_fail_follower(sqlock_op *op, const sqlock_error *err)
 {

@@ -3,6 +3,7 @@
 
 #ifdef MARIADB_PACKAGE_VERSION_ID
 #include <errno.h>
+#include <ma_pvio.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -188,11 +189,23 @@ int my_client_connect(MYSQL *my, struct my_op *op, const struct my_target *t)
     return client_waits(op, status);
 }
 
-int my_client_query(MYSQL *my, struct my_op *op, const char *sql, size_t len)
+int my_client_send(MYSQL *my, struct my_op *op, const char *sql, size_t len)
 {
-    int status = op->status != 0 ? mysql_real_query_cont(&op->failed, my, op->status)
-                                 : mysql_real_query_start(&op->failed, my, sql, (unsigned long)len);
+    int status = op->status != 0 ? mysql_send_query_cont(&op->failed, my, op->status)
+                                 : mysql_send_query_start(&op->failed, my, sql, (unsigned long)len);
 
+    return client_waits(op, status);
+}
+
+int my_client_answer(MYSQL *my, struct my_op *op, const char *sql, size_t len)
+{
+    my_bool failed = 0;
+    int status = op->status != 0 ? mysql_read_query_result_cont(&failed, my, op->status)
+                                 : mysql_read_query_result_start(&failed, my);
+
+    (void)sql;
+    (void)len;
+    op->failed = failed;
     return client_waits(op, status);
 }
 
@@ -202,6 +215,16 @@ int my_client_next(MYSQL *my, struct my_op *op)
                                  : mysql_next_result_start(&op->failed, my);
 
     return client_waits(op, status);
+}
+
+/* The library reads ahead into its cache, except for packets of 2048 bytes or more, of which TLS
+ * may keep a rest. Those have rows. */
+int my_client_has_read(const MYSQL *my)
+{
+    const MARIADB_PVIO *io = my->net.pvio;
+
+    return io == NULL || my->net.remain_in_buf > 0 ||
+           (io->cache != NULL && io->cache_pos < io->cache + io->cache_size);
 }
 
 /* A library that has lost the connection between columns and rows has forgotten the columns. Only

@@ -201,5 +201,6 @@ void my_close(void *conn)
     }
     if (c->wake_fd >= 0)
         sqlock_wake_close(c->wake_fd);
+    sqlock_mem_free(c->at.text);
     sqlock_mem_free(c);
 }

@@ -20,8 +20,16 @@ struct my_conn {
     int open_wake; /* ends the opening; -1 once it is done */
     int wake_fd;
     _Atomic uint64_t
-        cancelled;    /* a call; set before wake_fd is: a wake-up without it is an old one */
-    uint64_t call;    /* the number of the run() that is under way; 0: none */
+        cancelled; /* a call; set before wake_fd is: a wake-up without it is an old one */
+    uint64_t call; /* the number of the run() that is under way; 0: none */
+    int pauses;    /* it is not given up: it pauses */
+    int under_way; /* a packet was sent and not all of its answer is read, perhaps in a pause */
+    struct {       /* where that goes on */
+        size_t request, step;
+        char *text;
+        const char *statement; /* my_call.at */
+        int applied, followed; /* an answer to a statement of the packet has been read */
+    } at;
     int broken;       /* SQLOCK_RECONNECT was reported: nothing is sent any more */
     int skips_locked; /* the server can skip locked rows */
     int maria;        /* it is MariaDB, not MySQL */
@@ -118,6 +126,7 @@ struct my_op {
     int events;     /* what to wait for, in poll()'s words */
     int64_t nap_us; /* go on after this time even if nothing came; 0: no */
     int failed;
+    int idle;    /* nothing of a call of the client library is under way: the request may pause */
     int looked;  /* the server's first packet has been looked at */
     int refused; /* it has no TLS */
 };
@@ -134,9 +143,18 @@ const char *my_client_strays(MYSQL *my);
  * the option files say. */
 const char *my_client_tls(MYSQL *my, MYSQL *files, enum my_ssl_mode *mode);
 int my_client_connect(MYSQL *my, struct my_op *op, const struct my_target *t);
-int my_client_query(MYSQL *my, struct my_op *op, const char *sql, size_t len);
+int my_client_send(MYSQL *my, struct my_op *op, const char *sql, size_t len);
+int my_client_answer(MYSQL *my, struct my_op *op, const char *sql, size_t len);
 int my_client_next(MYSQL *my, struct my_op *op);
 int my_client_store(MYSQL *my, struct my_op *op, MYSQL_RES **out_res);
+/* 1: a part of the next answer may be with the client library already, and not in the socket. For
+ * the first answer of a packet, or after one without rows. */
+int my_client_has_read(const MYSQL *my);
+#ifdef MARIADB_PACKAGE_VERSION_ID
+#define MY_CLIENT_CAPS SQLOCK_CAP_PAUSES
+#else
+#define MY_CLIENT_CAPS 0u
+#endif
 
 /* url.c */
 enum my_option {
@@ -174,12 +192,13 @@ int my_options_set(MYSQL *my, MYSQL *files, const struct my_url *u, struct my_ta
 #define MY_ADOPTED 1 /* the number of all calls on an adopted connection */
 void my_cancel(void *conn, uint64_t call);
 int my_is_cancelled(const struct my_conn *c);
-/* Wait until op can go on; 0, or an error after which c is broken. */
+/* Wait until op can go on; 0, an error after which c is broken, or SQLOCK_NOT_YET. */
 int my_wait(struct my_conn *c, const struct my_call *call, const struct my_op *op);
 /* What follows a statement in its packet; NULL: nothing. */
 const char *my_next_statement(const char *sql);
 /* Run sql, one statement or several in one packet. *out_res: the rows of the last one that has any,
- * for the caller to free with mysql_free_result(); NULL if none has. */
+ * for the caller to free with mysql_free_result(); NULL if none has. After SQLOCK_NOT_YET the same
+ * again goes on to wait; sql stays until then. */
 int my_query(struct my_conn *c, struct my_call *call, const char *sql, size_t len,
              MYSQL_RES **out_res);
 

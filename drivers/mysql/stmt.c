@@ -86,14 +86,18 @@ static int step_run(struct my_conn *c, struct my_call *call, const struct my_bat
 {
     MYSQL_RES *res = NULL;
     size_t len = 0;
-    char *text = my_text(step, b, &len);
+    char *text = c->under_way ? c->at.text : my_text(step, b, &len);
     int rc;
 
+    c->at.text = NULL;
     if (text == NULL)
         return sqlock_error_set(call->err, SQLOCK_ENOMEM, 0, "no memory for the statement");
     call->applied = 0;
     rc = packet_send(c, call, text, len, &res);
-    sqlock_mem_free(text);
+    if (rc == SQLOCK_NOT_YET)
+        c->at.text = text;
+    else
+        sqlock_mem_free(text);
     if (rc != 0)
         return rc;
     if (c->my->server_status & SERVER_STATUS_IN_TRANS) /* a success that would still be undone */
@@ -120,9 +124,11 @@ static int script_run(struct my_conn *c, struct my_call *call, const struct my_b
     const struct my_call whole = *call;
     int rc = 0;
 
-    for (size_t i = 0; rc == 0 && i < n_steps && sqlock_rows_count(rows) == before; i++) {
+    for (size_t i = c->under_way ? c->at.step : 0;
+         rc == 0 && i < n_steps && sqlock_rows_count(rows) == before; i++) {
         int aside = (steps[i].flags & SQLOCK_STEP_ASIDE) != 0;
 
+        c->at.step = i;
         call->applies = whole.applies && !aside;
         call->changes = whole.changes && !aside;
         rc = step_run(c, call, b, &steps[i], rows, request);
@@ -132,7 +138,10 @@ static int script_run(struct my_conn *c, struct my_call *call, const struct my_b
     return rc;
 }
 
-/* Many requests go in one packet if the server can skip a locked row: otherwise one such row would
+/* If it was paused, c->under_way is set: each function is entered again as it was before, and none
+ * sends what it has sent.
+ *
+ * Many requests go in one packet if the server can skip a locked row: otherwise one such row would
  * delay them all. If each goes alone and one fails, the answers before it stand, because those
  * requests have been committed. */
 int my_run(void *conn, const sqlock_call *number, sqlock_stmt stmt, const sqlock_value *values,
@@ -144,13 +153,16 @@ int my_run(void *conn, const sqlock_call *number, sqlock_stmt stmt, const sqlock
                            .applies = SQLOCK_LEAVES_DOUBT(s->flags),
                            .changes = !(s->flags & SQLOCK_REQ_READS),
                            .err = err};
-    size_t answered = sqlock_rows_count(rows), most = c->skips_locked ? CHUNK : 1, done = 0;
+    size_t answered = sqlock_rows_count(rows), most = c->skips_locked ? CHUNK : 1;
+    size_t done = c->under_way ? c->at.request : 0;
     int rc = 0;
 
     c->call = number != NULL ? number->number : 0;
+    c->pauses = number != NULL && (number->flags & SQLOCK_CALL_PAUSES);
     while (rc == 0 && done < n) {
         struct my_batch b = {values + done * s->n_params, s->n_params, n - done, NULL};
 
+        c->at.request = done;
         if (s->n_array_steps > 0 && b.n > 1 && most > 1) {
             b.n = b.n < most ? b.n : most;
             rc = script_run(c, &call, &b, s->array_steps, s->n_array_steps, rows, done);
@@ -158,15 +170,16 @@ int my_run(void *conn, const sqlock_call *number, sqlock_stmt stmt, const sqlock
             b.n = 1;
             rc = script_run(c, &call, &b, s->steps, s->n_steps, rows, done);
         }
-        if (rc != 0 && done > 0 && call.applies) /* the earlier ones are committed */
+        if (rc < 0 && done > 0 && call.applies) /* the earlier ones are committed */
             err->flags |= SQLOCK_MAYBE;
         if (rc == 0)
             answered = sqlock_rows_count(rows);
         done += b.n;
     }
-    if (rc != 0)
+    if (rc < 0)
         sqlock_rows_cut(rows, answered);
     c->call = 0;
+    c->pauses = 0;
     return rc;
 }
 
@@ -207,7 +220,7 @@ const sqlock_driver *sqlock_driver_mysql(void)
 {
     static const sqlock_driver driver = {
         .size = sizeof(sqlock_driver),
-        .caps = SQLOCK_CAP_HOSTS,
+        .caps = SQLOCK_CAP_HOSTS | MY_CLIENT_CAPS,
         .name = "mysql",
         .schemes = "mysql mariadb",
         .dialect = &sqlock_mysql_dialect,

@@ -20,6 +20,12 @@ void my_cancel(void *conn, uint64_t call)
         sqlock_wake_set(c->wake_fd);
 }
 
+static int wait_give_up(struct my_conn *c, const struct my_call *call, const struct my_op *op,
+                        int code)
+{
+    return c->pauses && op->idle ? SQLOCK_NOT_YET : my_fail_wait(c, call, code);
+}
+
 /* The wake descriptor is cleared before the flag is read. A cancel that sets its flag after that
  * read sets the descriptor later still, and ends the next wait. */
 int my_wait(struct my_conn *c, const struct my_call *call, const struct my_op *op)
@@ -32,13 +38,13 @@ int my_wait(struct my_conn *c, const struct my_call *call, const struct my_op *o
         int r;
 
         if (my_is_cancelled(c))
-            return my_fail_wait(c, call, SQLOCK_ECANCELLED);
+            return wait_give_up(c, call, op, SQLOCK_ECANCELLED);
         r = sqlock_wait_fd(my_client_socket(c->my), op->events,
                            c->open_wake >= 0 ? c->open_wake : c->wake_fd, until);
         if (r == 1 || (r == 0 && until < call->deadline))
             return 0;
         if (r == 0)
-            return my_fail_wait(c, call, SQLOCK_ETIMEOUT);
+            return wait_give_up(c, call, op, SQLOCK_ETIMEOUT);
         if (r != 2)
             return my_fail_wait(c, call, SQLOCK_ESYS);
         if (c->open_wake >= 0)
@@ -83,7 +89,28 @@ static int wire_send(struct my_conn *c, const struct my_call *call, const char *
     struct my_op op = {0};
     int rc = 0;
 
-    for (int left = PIECES_MOST; left > 0 && my_client_query(c->my, &op, sql, len); left -= rc != 0)
+    for (int left = PIECES_MOST; left > 0 && my_client_send(c->my, &op, sql, len); left -= rc != 0)
+        rc = wire_wait_or_shut(c, call, &op, rc);
+    return rc != 0 ? rc : op.failed ? my_fail(c, call) : 0;
+}
+
+/* Until an answer begins to come. A call of MariaDB's library that waits has a stack of its own,
+ * with what it knows of the thread, and must end on it. So it is not begun before. */
+static int wire_await(struct my_conn *c, const struct my_call *call, const MYSQL_RES *last)
+{
+    struct my_op op = {.events = POLLIN, .idle = 1};
+
+    return last != NULL || my_client_has_read(c->my) ? 0 : my_wait(c, call, &op);
+}
+
+/* The answer of the packet's first statement. */
+static int wire_first(struct my_conn *c, const struct my_call *call, const char *sql, size_t len)
+{
+    struct my_op op = {0};
+    int rc = 0;
+
+    for (int left = PIECES_MOST; left > 0 && my_client_answer(c->my, &op, sql, len);
+         left -= rc != 0)
         rc = wire_wait_or_shut(c, call, &op, rc);
     return rc != 0 ? rc : op.failed ? my_fail(c, call) : 0;
 }
@@ -134,26 +161,53 @@ const char *my_next_statement(const char *sql)
     return NULL;
 }
 
+static int query_begin(struct my_conn *c, struct my_call *call, const char *sql, size_t len)
+{
+    int rc = wire_ready(c, call);
+
+    call->at = sql;
+    c->at.followed = 0;
+    return rc != 0 ? rc : wire_send(c, call, sql, len);
+}
+
+static int query_answers(struct my_conn *c, struct my_call *call, const char *sql, size_t len,
+                         MYSQL_RES **out_res)
+{
+    for (;;) {
+        int rc = wire_await(c, call, *out_res);
+
+        if (rc == 0)
+            rc = c->at.followed ? wire_next(c, call) : wire_first(c, call, sql, len);
+        if (rc == 0)
+            rc = wire_store(c, call, out_res);
+        if (rc != 0 || !mysql_more_results(c->my))
+            return rc;
+        c->at.followed = 1;
+        if ((call->at = my_next_statement(call->at)) == NULL)
+            call->at = "";
+    }
+}
+
 int my_query(struct my_conn *c, struct my_call *call, const char *sql, size_t len,
              MYSQL_RES **out_res)
 {
     struct my_quiet quiet;
-    int rc;
+    int rc = 0;
 
     *out_res = NULL;
-    call->at = sql;
     my_quiet_begin(&quiet);
-    if ((rc = wire_ready(c, call)) == 0)
-        rc = wire_send(c, call, sql, len);
-    if (rc == 0)
-        rc = wire_store(c, call, out_res);
-    while (rc == 0 && mysql_more_results(c->my)) {
-        if ((call->at = my_next_statement(call->at)) == NULL)
-            call->at = "";
-        if ((rc = wire_next(c, call)) == 0)
-            rc = wire_store(c, call, out_res);
+    if (!c->under_way) {
+        rc = query_begin(c, call, sql, len);
+    } else {
+        call->at = c->at.statement;
+        call->applied = c->at.applied;
     }
+    if (rc == 0)
+        rc = query_answers(c, call, sql, len, out_res);
     my_quiet_end(&quiet);
+    c->under_way = rc == SQLOCK_NOT_YET;
+    c->at.statement = call->at;
+    c->at.applied = call->applied;
     if (rc != 0) {
         mysql_free_result(*out_res);
         *out_res = NULL;

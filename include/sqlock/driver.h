@@ -96,11 +96,12 @@ typedef struct sqlock_hosts {
 #define SQLOCK_CAP_PAUSES 0x800u    /* no slot. run() knows SQLOCK_CALL_PAUSES */
 #define SQLOCK_CAP_GROUPS 0x1000u   /* no slot. run() knows sqlock_call.more */
 
-/* With this flag run() gives up nothing that it has sent. At the deadline, and after a cancel, it
- * returns SQLOCK_NOT_YET, which is no failure: the request goes on. Core calls run() again, with
- * the same arguments except call and deadline, perhaps on another thread. It goes on with the
- * request, or makes it anew if nothing is left of the first try. Without the flag it now ends. So a
- * thread whose caller leaves can pass the wait for an answer to another one. */
+/* With this flag run() does not give up a request that waits for its answer. At the deadline, and
+ * after a cancel, it returns SQLOCK_NOT_YET, which is no failure: the request goes on. Core calls
+ * run() again, with the same arguments except call and deadline, perhaps on another thread. It goes
+ * on with the request, or makes it anew if nothing is left of the first try. Without the flag it
+ * now ends. So a thread whose caller leaves can pass the wait for an answer to another one. Once a
+ * part of an answer has come, run() may fail as without the flag. */
 #define SQLOCK_CALL_PAUSES 0x1u
 #define SQLOCK_NOT_YET     1
 

@@ -286,6 +286,16 @@ TEST(test_a_factorys_connections_work_with_and_without_found_rows)
     assert_true(f.made >= 2);
 }
 
+/* Several answers come in one piece. */
+TEST(test_a_factorys_compressed_connections_work)
+{
+    struct factory f = {.flags = CLIENT_MULTI_STATEMENTS | CLIENT_COMPRESS};
+
+    mysql_migrated();
+    use(factory_db(&f));
+    assert_true(f.made >= 1);
+}
+
 TEST(test_a_factorys_connection_that_does_not_fit_is_refused)
 {
     struct factory single = {.flags = 0}, blocks = {.flags = CLIENT_MULTI_STATEMENTS, .blocks = 1};

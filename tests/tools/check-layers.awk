@@ -16,7 +16,7 @@ BEGIN {
     may["cli/base"] = may["cli/reap"] = may["cli/run"] = may["cli"]
     client["fake"] = client["sqlite"] = "sqlite3\\.h"
     client["postgres"] = "libpq-fe\\.h|postgres_ext\\.h"
-    client["mysql"] = "mysql\\.h|mysql/.*|errmsg\\.h|mysqld_error\\.h|uriparser/.*"
+    client["mysql"] = "mysql\\.h|mysql/.*|ma_pvio\\.h|errmsg\\.h|mysqld_error\\.h|uriparser/.*"
 
     more["cli"] = more["cli/base"] = more["cli/reap"] = more["cli/run"] = \
         "^(dirent|fnmatch|getopt|jansson|wchar)\\.h$"
