@@ -283,12 +283,14 @@ fail:
     return rc;
 }
 
-static void conn_free_names(struct pg_conn *c)
+static void conn_forget_scripts(struct pg_conn *c)
 {
-    for (int stmt = 0; stmt < SQLOCK_STMT_COUNT; stmt++)
+    for (int stmt = 0; stmt < SQLOCK_STMT_COUNT; stmt++) {
+        sqlock_mem_free(c->types[stmt]);
         for (int array = 0; array < 2; array++)
             for (int n = 0; n < PG_STEPS_MAX; n++)
                 sqlock_mem_free(c->prepared[stmt][array][n]);
+    }
 }
 
 /* The socket does not block, so PQfinish() does not wait for the server either. An adopted PGconn
@@ -301,7 +303,7 @@ void pg_close(void *conn)
         PQfinish(c->pg);
     if (c->wake_fd >= 0)
         sqlock_wake_close(c->wake_fd);
-    conn_free_names(c);
+    conn_forget_scripts(c);
     sqlock_mem_free(c->at.name);
     PQclear(c->at.kept);
     while (c->at.n_answers > 0)

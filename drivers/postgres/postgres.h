@@ -82,6 +82,7 @@ struct pg_conn {
     uint32_t tag[2];
     unsigned last_prepared;
     char *prepared[SQLOCK_STMT_COUNT][2][PG_STEPS_MAX]; /* [array]; NULL: not prepared */
+    Oid *types[SQLOCK_STMT_COUNT]; /* of the script's parameters; NULL: not read yet */
 };
 
 /* One call of a slot of the driver's tables. */
@@ -102,13 +103,15 @@ struct pg_step {
 
 struct pg_params {
     int n;
-    Oid types[PG_PARAMS_MAX];
+    const Oid *types; /* the script's, or other_types */
+    Oid other_types[PG_PARAMS_MAX];
     const char *data[PG_PARAMS_MAX];
     int lens[PG_PARAMS_MAX];
     int formats[PG_PARAMS_MAX];
     uint64_t ints[PG_PARAMS_MAX];     /* storage for data of integers, */
     char decimals[PG_PARAMS_MAX][24]; /* of those that are sent as text, */
-    char *owned[PG_PARAMS_MAX];       /* of arrays and texts */
+    char *owned[PG_PARAMS_MAX];       /* of arrays and texts: n_owned of them */
+    int n_owned;
 };
 
 /* conn.c */
@@ -185,11 +188,13 @@ int pg_run_groups(struct pg_conn *c, const struct pg_call *call, const sqlock_gr
                   const sqlock_call *more, sqlock_rows *rows);
 
 /* value.c: parameters to the binary format, rows from it; 0 or a code, err stays */
-int pg_params_one(struct pg_params *p, const sqlock_script *script, const sqlock_value *values);
-int pg_params_array(struct pg_params *p, const sqlock_script *script, const sqlock_value *values,
+/* The types that a script names. *out is the caller's, to be freed; without parameters it stays. */
+int pg_params_types(const sqlock_script *script, Oid **out);
+int pg_params_one(struct pg_params *p, const Oid *types, const sqlock_value *values, int n);
+int pg_params_array(struct pg_params *p, const Oid *types, const sqlock_value *values, int n_params,
                     size_t n);
-/* Values of any type, for a script without a list of them. */
-int pg_params_loose(struct pg_params *p, const sqlock_script *script, const sqlock_value *values);
+/* Values of any type, for a script that names none. */
+int pg_params_loose(struct pg_params *p, const sqlock_value *values, int n);
 void pg_params_free(struct pg_params *p);
 int pg_rows_take(const PGresult *res, sqlock_rows *rows, size_t request);
 

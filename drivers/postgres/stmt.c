@@ -137,9 +137,14 @@ static int request_run(struct pg_conn *c, const struct pg_call *call, sqlock_stm
                        const sqlock_value *values, size_t n, sqlock_rows *rows, size_t request)
 {
     const sqlock_script *script = &c->scripts[stmt];
+    Oid **types = &c->types[stmt];
     struct pg_params p;
-    int rc = n > 1 ? pg_params_array(&p, script, values, n) : pg_params_one(&p, script, values);
+    int rc = *types == NULL ? pg_params_types(script, types) : 0;
 
+    p.n_owned = 0;
+    if (rc == 0)
+        rc = n > 1 ? pg_params_array(&p, *types, values, script->n_params, n)
+                   : pg_params_one(&p, *types, values, script->n_params);
     if (rc != 0)
         sqlock_error_set(call->err, rc, 0, "%s: the parameters cannot be sent", script->name);
     else
@@ -212,7 +217,7 @@ int pg_run_script(void *conn, const sqlock_script *script, const sqlock_value *v
     struct pg_call call = {deadline, 0, err};
     size_t n_before = sqlock_rows_count(rows);
     struct pg_params p;
-    int rc = pg_params_loose(&p, script, values);
+    int rc = pg_params_loose(&p, values, script->n_params);
 
     if (rc != 0)
         sqlock_error_set(err, rc, 0, "a value cannot be sent");

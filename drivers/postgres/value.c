@@ -21,43 +21,29 @@ enum {
     OID_VOID = 2278
 };
 
-/* The type of the parameter that spec ("b:ns i:ttl") starts with; the rest of spec, or NULL. */
-static const char *params_next_type(const char *spec, Oid *out_oid)
+int pg_params_types(const sqlock_script *script, Oid **out)
 {
-    const char *blank = strchr(spec, ' ');
+    const char *spec = script->params; /* "b:ns i:ttl" */
+    Oid *types;
 
-    *out_oid = spec[0] == 'i' ? OID_INT8 : OID_BYTEA;
-    return blank != NULL ? blank + 1 : NULL;
-}
-
-/* n NULLs, if there is room for them. It does not touch the rest of the arrays, which are large. */
-static int params_start(struct pg_params *p, int n)
-{
-    p->n = 0;
-    if (n > PG_PARAMS_MAX)
+    if (script->n_params == 0)
+        return 0;
+    if (script->n_params > PG_PARAMS_MAX)
         return SQLOCK_EINVAL;
-    for (; p->n < n; p->n++) {
-        p->types[p->n] = 0;
-        p->data[p->n] = NULL;
-        p->lens[p->n] = 0;
-        p->formats[p->n] = 1;
-        p->owned[p->n] = NULL;
-    }
-    return 0;
-}
+    if ((types = sqlock_mem_alloc(script->n_params * sizeof *types)) == NULL)
+        return SQLOCK_ENOMEM;
+    for (int i = 0; i < script->n_params; i++) {
+        const char *blank = strchr(spec, ' ');
 
-/* n NULLs of the types that the script names. */
-static int params_typed(struct pg_params *p, const sqlock_script *script)
-{
-    const char *spec = script->params;
-    int rc = params_start(p, script->n_params);
-
-    for (int i = 0; rc == 0 && i < p->n; i++) {
-        if (spec == NULL)
+        types[i] = spec[0] == 'i' ? OID_INT8 : OID_BYTEA;
+        if (blank == NULL && i + 1 < script->n_params) {
+            sqlock_mem_free(types);
             return SQLOCK_EINVAL;
-        spec = params_next_type(spec, &p->types[i]);
+        }
+        spec = blank != NULL ? blank + 1 : spec;
     }
-    return rc;
+    *out = types;
+    return 0;
 }
 
 static int value_fits(const sqlock_value *v, Oid type)
@@ -75,25 +61,28 @@ static int value_fits(const sqlock_value *v, Oid type)
     return 0;
 }
 
-int pg_params_one(struct pg_params *p, const sqlock_script *script, const sqlock_value *values)
+/* It touches no more of the arrays than it needs: they are large. */
+int pg_params_one(struct pg_params *p, const Oid *types, const sqlock_value *values, int n)
 {
-    int rc = params_typed(p, script);
-
-    for (int i = 0; rc == 0 && i < p->n; i++) {
+    p->n = n;
+    p->n_owned = 0;
+    p->types = types;
+    for (int i = 0; i < n; i++) {
         const sqlock_value *v = &values[i];
 
-        if (!value_fits(v, p->types[i]))
+        if (!value_fits(v, types[i]))
             return SQLOCK_EINVAL;
+        p->formats[i] = 1;
         if (v->type == SQLOCK_INT) {
             p->ints[i] = htobe64((uint64_t)v->i);
             p->data[i] = (const char *)&p->ints[i];
             p->lens[i] = (int)sizeof p->ints[i];
-        } else if (v->type == SQLOCK_BYTES) {
-            p->data[i] = v->data;
+        } else {
+            p->data[i] = v->type == SQLOCK_BYTES ? v->data : NULL;
             p->lens[i] = (int)v->len;
         }
     }
-    return rc;
+    return 0;
 }
 
 static char *array_put_int32(char *out, int32_t i)
@@ -159,41 +148,56 @@ static int array_build(const sqlock_value *values, size_t stride, size_t n, Oid 
     return 0;
 }
 
-int pg_params_array(struct pg_params *p, const sqlock_script *script, const sqlock_value *values,
+int pg_params_array(struct pg_params *p, const Oid *types, const sqlock_value *values, int n_params,
                     size_t n)
 {
-    int rc = params_typed(p, script);
+    p->n = n_params;
+    p->n_owned = 0;
+    p->types = p->other_types;
+    for (int i = 0; i < n_params; i++) {
+        char *array = NULL;
+        int rc = array_build(values + i, (size_t)n_params, n, types[i], &array, &p->lens[i]);
 
-    for (int i = 0; rc == 0 && i < p->n; i++) {
-        rc = array_build(values + i, script->n_params, n, p->types[i], &p->owned[i], &p->lens[i]);
-        p->data[i] = p->owned[i];
-        p->types[i] = p->types[i] == OID_BYTEA ? OID_BYTEA_ARRAY : OID_INT8_ARRAY;
+        if (rc != 0)
+            return rc;
+        p->data[i] = p->owned[p->n_owned++] = array;
+        p->formats[i] = 1;
+        p->other_types[i] = types[i] == OID_BYTEA ? OID_BYTEA_ARRAY : OID_INT8_ARRAY;
     }
-    return rc;
+    return 0;
 }
 
 /* As text, which libpq reads up to its NUL. */
 static int params_put_text(struct pg_params *p, int i, const sqlock_value *v)
 {
+    char *text;
+
     if (v->len > INT_MAX / 2 || memchr(v->data, '\0', v->len) != NULL)
         return SQLOCK_EINVAL;
-    p->owned[i] = sqlock_mem_alloc(v->len + 1);
-    if (p->owned[i] == NULL)
+    if ((text = sqlock_mem_alloc(v->len + 1)) == NULL)
         return SQLOCK_ENOMEM;
-    memcpy(p->owned[i], v->data, v->len);
-    p->data[i] = p->owned[i];
+    memcpy(text, v->data, v->len);
+    p->data[i] = p->owned[p->n_owned++] = text;
     return 0;
 }
 
 /* A parameter without a type gets the type of the column beside it. Digits and text fit whatever a
  * quoted literal would fit. Bytes are the type's binary form: those of a bytea, a uuid, a text. */
-int pg_params_loose(struct pg_params *p, const sqlock_script *script, const sqlock_value *values)
+int pg_params_loose(struct pg_params *p, const sqlock_value *values, int n)
 {
-    int rc = params_start(p, script->n_params);
+    int rc = 0;
 
-    for (int i = 0; rc == 0 && i < p->n; i++) {
+    p->n = p->n_owned = 0;
+    p->types = p->other_types;
+    if (n > PG_PARAMS_MAX)
+        return SQLOCK_EINVAL;
+    for (; rc == 0 && p->n < n; p->n++) {
+        int i = p->n;
         const sqlock_value *v = &values[i];
 
+        p->other_types[i] = 0;
+        p->data[i] = NULL;
+        p->lens[i] = 0;
         p->formats[i] = v->type == SQLOCK_BYTES;
         if (v->type == SQLOCK_INT) {
             snprintf(p->decimals[i], sizeof p->decimals[i], "%" PRId64, v->i);
@@ -212,23 +216,30 @@ int pg_params_loose(struct pg_params *p, const sqlock_script *script, const sqlo
 
 void pg_params_free(struct pg_params *p)
 {
-    for (int i = 0; i < p->n; i++)
-        sqlock_mem_free(p->owned[i]);
-    p->n = 0;
+    while (p->n_owned > 0)
+        sqlock_mem_free(p->owned[--p->n_owned]);
 }
 
 /* A big-endian signed integer of 1, 2, 4 or 8 bytes. */
 static int64_t cell_read_int(const char *data, int len)
 {
-    uint64_t v = len > 0 && (data[0] & 0x80) ? UINT64_MAX : 0;
+    uint64_t eight;
+    uint32_t four;
+    uint16_t two;
 
-    if (len == (int)sizeof v) { /* most are */
-        memcpy(&v, data, sizeof v);
-        return (int64_t)be64toh(v);
+    switch (len) {
+    case sizeof eight:
+        memcpy(&eight, data, sizeof eight);
+        return (int64_t)be64toh(eight);
+    case sizeof four:
+        memcpy(&four, data, sizeof four);
+        return (int32_t)be32toh(four);
+    case sizeof two:
+        memcpy(&two, data, sizeof two);
+        return (int16_t)be16toh(two);
+    default: /* a boolean */
+        return len == 1 ? (signed char)data[0] : 0;
     }
-    for (int i = 0; i < len; i++)
-        v = v << 8 | (unsigned char)data[i];
-    return (int64_t)v;
 }
 
 static int cell_take(const PGresult *res, int row, int col, sqlock_rows *rows)
@@ -255,12 +266,13 @@ int pg_rows_take(const PGresult *res, sqlock_rows *rows, size_t request)
 {
     int n_rows = PQntuples(res);
     int n_cols = PQnfields(res);
-    int rc = 0;
 
-    for (int row = 0; rc == 0 && row < n_rows; row++) {
-        rc = sqlock_rows_add(rows, request);
-        for (int col = 0; rc == 0 && col < n_cols; col++)
-            rc = cell_take(res, row, col, rows);
+    for (int row = 0; row < n_rows; row++) {
+        if (sqlock_rows_add(rows, request) != 0)
+            return SQLOCK_ENOMEM;
+        for (int col = 0; col < n_cols; col++)
+            if (cell_take(res, row, col, rows) != 0)
+                return SQLOCK_ENOMEM;
     }
-    return rc;
+    return 0;
 }

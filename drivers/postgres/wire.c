@@ -213,7 +213,7 @@ int pg_collect(struct pg_conn *c, const struct pg_call *call, int sent, PGresult
     PGresult *res = NULL;
     int rc;
 
-    if (!c->under_way)
+    if (c->adopted && !c->under_way)
         c->sent = sqlock_now_us();
     c->under_way = 1;
     rc = sent ? wire_drain(c, call, &res) : pg_fail_lost(c, call);
