@@ -17,7 +17,7 @@ int64_t sqlock_now_us(void)
     struct timespec t;
 
     clock_gettime(DEADLINE_CLOCK, &t);
-    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+    return (int64_t)t.tv_sec * 1000000 + (uint32_t)t.tv_nsec / 1000;
 }
 
 void sqlock_sleep_us(int64_t us)

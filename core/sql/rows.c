@@ -68,58 +68,81 @@ static void *rows_grow(void *array, const void *few, size_t n, size_t more, size
     return grown;
 }
 
-/* The array, if it has room. Most have: one row fits into the built-in arrays. */
-static inline void *rows_room(void *array, const void *few, size_t n, size_t more, size_t *max,
-                              size_t size)
-{
-    return n + more <= *max ? array : rows_grow(array, few, n, more, max, size);
-}
-
-int sqlock_rows_add(sqlock_rows *r, size_t request)
+/* What grows is rarely called: one row fits into the built-in arrays. */
+static int rows_grow_rows(sqlock_rows *r)
 {
     struct rows_row *grown =
-        rows_room(r->rows, r->few_rows, r->n_rows, 1, &r->max_rows, sizeof *grown);
+        rows_grow(r->rows, r->few_rows, r->n_rows, 1, &r->max_rows, sizeof *grown);
 
     if (grown == NULL)
         return SQLOCK_ENOMEM;
     r->rows = grown;
+    return 0;
+}
+
+static int rows_grow_bytes(sqlock_rows *r, size_t more)
+{
+    char *grown = rows_grow(r->bytes, r->few_bytes, r->n_bytes, more, &r->max_bytes, 1);
+
+    if (grown == NULL)
+        return SQLOCK_ENOMEM;
+    r->bytes = grown;
+    return 0;
+}
+
+int sqlock_rows_add(sqlock_rows *r, size_t request)
+{
+    if (r->n_rows == r->max_rows && rows_grow_rows(r) != 0)
+        return SQLOCK_ENOMEM;
     r->rows[r->n_rows++] = (struct rows_row){request, r->n_cells};
     return 0;
 }
 
-static int rows_put(sqlock_rows *r, struct rows_cell cell)
+static inline void rows_append(sqlock_rows *r, sqlock_type type, int64_t i, size_t len)
+{
+    r->cells[r->n_cells++] = (struct rows_cell){type, i, len};
+}
+
+/* Not a part of rows_put(), which most callers leave before it would come here. */
+static __attribute__((noinline)) int rows_put_grown(sqlock_rows *r, sqlock_type type, int64_t i,
+                                                    size_t len)
 {
     struct rows_cell *grown =
-        rows_room(r->cells, r->few_cells, r->n_cells, 1, &r->max_cells, sizeof *grown);
+        rows_grow(r->cells, r->few_cells, r->n_cells, 1, &r->max_cells, sizeof *grown);
 
     if (grown == NULL)
         return SQLOCK_ENOMEM;
     r->cells = grown;
-    r->cells[r->n_cells++] = cell;
+    rows_append(r, type, i, len);
+    return 0;
+}
+
+static inline int rows_put(sqlock_rows *r, sqlock_type type, int64_t i, size_t len)
+{
+    if (r->n_cells == r->max_cells)
+        return rows_put_grown(r, type, i, len);
+    rows_append(r, type, i, len);
     return 0;
 }
 
 int sqlock_rows_put_null(sqlock_rows *r)
 {
-    return rows_put(r, (struct rows_cell){SQLOCK_NULL, 0, 0});
+    return rows_put(r, SQLOCK_NULL, 0, 0);
 }
 
 int sqlock_rows_put_int(sqlock_rows *r, int64_t i)
 {
-    return rows_put(r, (struct rows_cell){SQLOCK_INT, i, 0});
+    return rows_put(r, SQLOCK_INT, i, 0);
 }
 
 int sqlock_rows_put_bytes(sqlock_rows *r, const void *data, size_t len)
 {
-    char *grown = rows_room(r->bytes, r->few_bytes, r->n_bytes, len + 1, &r->max_bytes, 1);
-
-    if (grown == NULL)
+    if (r->max_bytes - r->n_bytes < len + 1 && rows_grow_bytes(r, len + 1) != 0)
         return SQLOCK_ENOMEM;
-    r->bytes = grown;
     if (len > 0)
         memcpy(r->bytes + r->n_bytes, data, len);
     r->bytes[r->n_bytes + len] = '\0'; /* for those who read it as a string */
-    if (rows_put(r, (struct rows_cell){SQLOCK_BYTES, (int64_t)r->n_bytes, len}) != 0)
+    if (rows_put(r, SQLOCK_BYTES, (int64_t)r->n_bytes, len) != 0)
         return SQLOCK_ENOMEM;
     r->n_bytes += len + 1;
     return 0;
@@ -145,22 +168,6 @@ size_t rows_request(const sqlock_rows *r, size_t row)
 {
     assert(row < r->n_rows);
     return r->rows[row].request + (size_t)rows_int(r, row, SQLOCK_COL_INDEX, 0);
-}
-
-static const struct rows_cell *rows_cell_at(const sqlock_rows *r, size_t row, size_t column)
-{
-    size_t end = row + 1 < r->n_rows ? r->rows[row + 1].first : r->n_cells;
-
-    if (row >= r->n_rows || r->rows[row].first + column >= end)
-        return NULL;
-    return &r->cells[r->rows[row].first + column];
-}
-
-int64_t rows_int(const sqlock_rows *r, size_t row, size_t column, int64_t otherwise)
-{
-    const struct rows_cell *cell = rows_cell_at(r, row, column);
-
-    return cell != NULL && cell->type == SQLOCK_INT ? cell->i : otherwise;
 }
 
 sqlock_value rows_number(const sqlock_rows *r, size_t row, size_t column)

@@ -29,8 +29,26 @@ void rows_clear(sqlock_rows *rows);
 
 /* The number of the request that this row answers. */
 size_t rows_request(const sqlock_rows *rows, size_t row);
+/* NULL: there is no such cell. */
+static inline const struct rows_cell *rows_cell_at(const sqlock_rows *r, size_t row, size_t column)
+{
+    size_t at, end;
+
+    if (row >= r->n_rows)
+        return NULL;
+    at = r->rows[row].first + column;
+    end = row + 1 < r->n_rows ? r->rows[row + 1].first : r->n_cells;
+    return at < end ? &r->cells[at] : NULL;
+}
+
 /* A cell as a number, or `otherwise` if it is NULL, bytes or missing. */
-int64_t rows_int(const sqlock_rows *rows, size_t row, size_t column, int64_t otherwise);
+static inline int64_t rows_int(const sqlock_rows *r, size_t row, size_t column, int64_t otherwise)
+{
+    const struct rows_cell *cell = rows_cell_at(r, row, column);
+
+    return cell != NULL && cell->type == SQLOCK_INT ? cell->i : otherwise;
+}
+
 /* A cell that is a number or NULL, as a value. A cell that is bytes or missing gives NULL. */
 sqlock_value rows_number(const sqlock_rows *rows, size_t row, size_t column);
 /* A cell's bytes, borrowed until the rows change. NULL, and length 0, if it is not bytes. */
