@@ -98,16 +98,30 @@ void lock_await_callback(sqlock_lock *lock)
         cond_wait_until(&m->reported, &m->mu, TIME_NEVER);
 }
 
+/* It was freed: nothing is due any more. */
+static void lock_unplan(sqlock_lock *lock)
+{
+    sqlock *m = lock->m;
+
+    heap_set(&m->ends, &lock->end, TIME_NEVER);
+    heap_set(&m->ticks, &lock->tick, TIME_NEVER);
+    heap_set(&m->renewals, &lock->renewal, TIME_NEVER);
+    heap_set(&m->checks, &lock->check, TIME_NEVER);
+    list_remove(&lock->in_events);
+}
+
 void lock_free(sqlock_lock *lock)
 {
     sqlock *m = lock->m;
 
     mutex_lock(&m->mu);
     lock->quiet = 1;
-    lock_act(lock);
-    lock_await_callback(lock);
+    if (lock->reporting) {
+        lock_act(lock); /* no other callback begins meanwhile */
+        lock_await_callback(lock);
+    }
     list_remove(&lock->in_manager);
-    lock_act(lock);
+    lock_unplan(lock);
     m->refs++; /* keeps the manager until manager_unref_locked() below */
     lock_unref_locked(lock);
     manager_unref_locked(m);
@@ -144,17 +158,19 @@ static void lock_plan(sqlock_lock *lock)
     sqlock *m = lock->m;
     int is_freed = lock->in_manager.next == &lock->in_manager;
     int64_t renewal = is_freed ? TIME_NEVER : renewals_lock_due(lock);
+    int work;
 
-    heap_set(&m->ticks, &lock->tick, is_freed ? TIME_NEVER : lease_next_tick(&lock->lease));
-    heap_set(&m->renewals, &lock->renewal, renewal);
-    heap_set(&m->checks, &lock->check, is_freed ? TIME_NEVER : checks_lock_due(lock));
-    if (m->checks.first != NULL)
-        manager_start_threads(m); /* without them, these leases stay at risk */
     heap_set(&m->ends, &lock->end,
              renewal != TIME_NEVER && !lease_is_pinned(&lock->lease) ? lock->lease.deadline
                                                                      : TIME_NEVER);
-    timer_wake(m, heap_due(&m->ticks));
-    worker_wake(m, time_min(heap_due(&m->renewals), heap_due(&m->checks)));
+    if (heap_set(&m->ticks, &lock->tick, is_freed ? TIME_NEVER : lease_next_tick(&lock->lease)))
+        timer_wake(m, heap_due(&m->ticks));
+    work = heap_set(&m->renewals, &lock->renewal, renewal);
+    work |= heap_set(&m->checks, &lock->check, is_freed ? TIME_NEVER : checks_lock_due(lock));
+    if (m->checks.first != NULL)
+        manager_start_threads(m); /* without them, these leases stay at risk */
+    if (work)
+        worker_wake(m, time_min(heap_due(&m->renewals), heap_due(&m->checks)));
 }
 
 /* The timer calls on_event, one lock after the other. */

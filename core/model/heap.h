@@ -31,11 +31,14 @@ static inline int64_t heap_node_due(const struct heap_node *node)
 void heap_move(struct heap *h, struct heap_node *node, int64_t at);
 
 /* The node is due at that time, whether it was in the heap or not. HEAP_NEVER takes it out. Most
- * callers look at all of a thing's times when one of them changes, so this is mostly no change. */
-static inline void heap_set(struct heap *h, struct heap_node *node, int64_t at)
+ * callers look at all of a thing's times when one of them changes, so this is mostly no change.
+ * Returns 1 if it was a change. */
+static inline int heap_set(struct heap *h, struct heap_node *node, int64_t at)
 {
-    if (at != heap_node_due(node))
-        heap_move(h, node, at);
+    if (at == heap_node_due(node))
+        return 0;
+    heap_move(h, node, at);
+    return 1;
 }
 
 /* When the first node is due; HEAP_NEVER: the heap is empty. */
