@@ -140,7 +140,6 @@ void manager_unref_locked(sqlock *m)
 {
     int refs;
 
-    assert(mutex_is_mine(&m->mu));
     assert(m->refs > 0);
     refs = --m->refs;
     mutex_unlock(&m->mu);

@@ -8,12 +8,6 @@
 #include "core/engine/pool.h"
 #include "core/engine/server.h"
 
-int server_is_ours(const sqlock *m, const struct conn *c)
-{
-    assert(mutex_is_mine(&m->mu));
-    return c->server == m->server;
-}
-
 /* Take the idle connections out of the pool: those of one host, or all but `except`. The caller
  * closes them without the mutex. m->mu is held. */
 static size_t server_take_idle(sqlock *m, const struct conn *except, const struct conn *host,

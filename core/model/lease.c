@@ -113,7 +113,7 @@ int64_t lease_next_tick(const struct lease *l)
     return l->state == SQLOCK_HELD && l->risk_at < l->deadline ? l->risk_at : l->deadline;
 }
 
-/* What holds before and after each event. */
+/* What holds after each event, and so before the next one. */
 static void lease_check(const struct lease *l)
 {
     (void)l; /* without assertions */
@@ -126,8 +126,8 @@ static void lease_move(struct lease *l, enum lease_event event, sqlock_state to)
 {
     size_t i = 0;
 
-    while (i < lease_n_edges && !(lease_edges[i].from == l->state &&
-                                  lease_edges[i].event == event && lease_edges[i].to == to))
+    while (i < lease_n_edges && (lease_edges[i].event != event || lease_edges[i].to != to ||
+                                 lease_edges[i].from != l->state))
         i++;
     assert(i < lease_n_edges);
     l->state = to;
@@ -281,10 +281,8 @@ static unsigned lease_advance(struct lease *l, enum lease_event event, int64_t n
 
 unsigned lease_apply(struct lease *l, enum lease_event event, int64_t now, int64_t arg)
 {
-    unsigned todo;
+    unsigned todo = lease_advance(l, event, now, arg);
 
-    lease_check(l);
-    todo = lease_advance(l, event, now, arg);
     lease_check(l);
     return todo;
 }
