@@ -128,11 +128,13 @@ static int attempt_send(sqlock_op *op, const struct plan *p, struct conn *c, str
 {
     sqlock *m = op->m;
     const struct request *r = &op->request;
-    int64_t until = hosts_room(m, sqlock_now_us(), time_min(p->deadline, c->until));
-    int rc = b != NULL
-                 ? batch_send(b, c, op, until, &a->sent)
-                 : call_rows(m, c, op, r->stmt, r->values, r->n, until, rows, &a->sent, &op->err);
+    int64_t until = time_min(p->deadline, c->until);
+    int rc;
 
+    if (m->n_hosts > 1)
+        until = hosts_room(m, sqlock_now_us(), until);
+    rc = b != NULL ? batch_send(b, c, op, until, &a->sent)
+                   : call_rows(m, c, op, r->stmt, r->values, r->n, until, rows, &a->sent, &op->err);
     assert(op->running == NULL);
     a->received = sqlock_now_us();
     if (rc == BATCH_LEFT)
@@ -145,15 +147,16 @@ static int attempt_send(sqlock_op *op, const struct plan *p, struct conn *c, str
     return rc;
 }
 
-/* The same, and give c back. */
+/* The same, and give c back. Takes the mutex. */
 static int attempt_finish(sqlock_op *op, const struct plan *p, struct conn *c, struct batch *b,
                           sqlock_rows *rows, struct answer *a)
 {
     int rc = attempt_send(op, p, c, b, rows, a);
 
+    mutex_lock(&op->m->mu);
     if (rc == BATCH_LEFT)
         return op->err.code;
-    pool_give(op->m, c, rc != 0 && (op->err.flags & SQLOCK_RECONNECT));
+    pool_give_locked(op->m, c, rc != 0 && (op->err.flags & SQLOCK_RECONNECT));
     return rc;
 }
 
@@ -176,21 +179,20 @@ static int attempt_once(sqlock_op *op, const struct plan *p, sqlock_rows *rows, 
         if (op->joins)
             loop_let_others(m);
         rc = attempt_finish(op, p, c, batch_collect(op), rows, a);
+    } else {
+        mutex_lock(&m->mu);
     }
-    mutex_lock(&m->mu);
     if (rc == POOL_JOINED)
         rc = batch_await(op, p->deadline);
     if (rc != BATCH_LEADS)
         return rc;
     b = batch_take_lead(op, &c);
     mutex_unlock(&m->mu);
-    rc = attempt_finish(op, p, c, b, rows, a);
-    mutex_lock(&m->mu);
-    return rc;
+    return attempt_finish(op, p, c, b, rows, a);
 }
 
 /* m->round: a slow answer counts for less and less. */
-int op_attempt(sqlock_op *op, sqlock_rows *rows, struct answer *out)
+int op_attempt(sqlock_op *op, int64_t now, sqlock_rows *rows, struct answer *out)
 {
     sqlock *m = op->m;
     struct plan p;
@@ -199,16 +201,18 @@ int op_attempt(sqlock_op *op, sqlock_rows *rows, struct answer *out)
     assert(!op->done && op->running == NULL && op->connecting == NULL && op->batch == NULL);
     op->tries++;
     rows = op->request.rows != NULL ? op->request.rows : rows;
-    do {
+    for (;; now = sqlock_now_us()) {
         answer_clear(out);
         error_clear(&op->err);
         op->stale = 0;
-        out->received = out->sent = sqlock_now_us();
+        out->received = out->sent = now;
         out->rows = rows;
-        p = attempt_plan(op, out->sent);
+        p = attempt_plan(op, now);
         rc = attempt_once(op, &p, rows, out);
         op->alone = rc == BATCH_ALONE || (rc != 0 && op->alone);
-    } while (rc == BATCH_ALONE);
+        if (rc != BATCH_ALONE)
+            break;
+    }
     out->server = op->server;
     if (rc == 0 && request_is(op->request.stmt, SQLOCK_REQ_PACES))
         m->round = time_max(out->received - out->sent, m->round / 4 * 3);

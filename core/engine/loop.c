@@ -427,10 +427,10 @@ int loop_blocks(sqlock *m)
 
 void loop_let_others(sqlock *m)
 {
-    struct coroutine *me = coroutine_running();
+    struct coroutine *me = m->loop != NULL ? coroutine_running() : NULL;
     int others = 0;
 
-    if (me == NULL || m->loop == NULL)
+    if (me == NULL)
         return;
     mutex_lock(&m->mu);
     LIST_EACH(at, &m->loop->lanes)

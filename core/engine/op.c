@@ -70,24 +70,6 @@ static void op_drive_by_steps(sqlock_op *op)
     mutex_unlock(&m->mu);
 }
 
-void op_drive(sqlock_op *op)
-{
-    sqlock *m = op->m;
-
-    if (m->loop != NULL) {
-        op_drive_by_steps(op); /* op_finish() waits for it */
-        return;
-    }
-    mutex_lock(&m->mu);
-    assert(!op->async); /* the worker drives those */
-    while (!op_end_if_over(op)) {
-        op_step(op);
-        while (!op->done && !op->cancelled && sqlock_now_us() < op->next_at)
-            cond_wait_until(&op->wake, &m->mu, op->next_at);
-    }
-    mutex_unlock(&m->mu);
-}
-
 void op_cancel_call(sqlock_op *op)
 {
     sqlock *m = op->m;
@@ -109,7 +91,7 @@ void op_interrupt(sqlock_op *op)
     op->cancelled = 1;
     ops_plan(op);
     if (op->async && op->driven_by == NULL) /* the worker may hang in another op's call */
-        op_end_if_over(op);
+        op_end_if_over(op, sqlock_now_us());
     else
         op_cancel_call(op);
     cond_wake_all(&op->wake);
@@ -133,14 +115,12 @@ static void op_await(sqlock_op *op)
         cond_wait_until(&op->wake, &op->m->mu, TIME_NEVER);
 }
 
-int op_finish(sqlock_op *op, sqlock_lock **out_lock, sqlock_error *err)
+/* op is done. m->mu is held, and released here. */
+static int op_take_result(sqlock_op *op, sqlock_lock **out_lock, sqlock_error *err)
 {
     sqlock *m = op->m;
     int code;
 
-    mutex_lock(&m->mu);
-    while (!op->done)
-        op_await(op);
     assert(op->driven_by == NULL && op->running == NULL && op->connecting == NULL);
     if (op->listener.cancel != NULL) { /* before the last reference to the manager may go */
         mutex_unlock(&m->mu);
@@ -168,9 +148,35 @@ int op_finish(sqlock_op *op, sqlock_lock **out_lock, sqlock_error *err)
     return code;
 }
 
+int op_finish(sqlock_op *op, sqlock_lock **out_lock, sqlock_error *err)
+{
+    mutex_lock(&op->m->mu);
+    while (!op->done)
+        op_await(op);
+    return op_take_result(op, out_lock, err);
+}
+
+int op_drive(sqlock_op *op, sqlock_lock **out_lock, sqlock_error *err)
+{
+    sqlock *m = op->m;
+
+    if (m->loop != NULL) {
+        op_drive_by_steps(op);
+        return op_finish(op, out_lock, err);
+    }
+    mutex_lock(&m->mu);
+    assert(!op->async); /* the worker drives those */
+    for (int64_t now = op->begun; !op->done; now = sqlock_now_us()) {
+        if (!op_end_if_over(op, now))
+            op_step(op, now);
+        while (!op->done && !op->cancelled && sqlock_now_us() < op->next_at)
+            cond_wait_until(&op->wake, &m->mu, op->next_at);
+    }
+    return op_take_result(op, out_lock, err);
+}
+
 static void op_done_locked(sqlock_op *op, int code)
 {
-    assert(mutex_is_mine(&op->m->mu));
     assert(!op->done);
     assert(code == 0 || op->err.code == code);
     if (op->driven_by != NULL)
@@ -192,17 +198,16 @@ void op_end(sqlock_op *op, int code)
 }
 
 /* As soon as the mutex is released, another thread may free an op that is done. */
-void op_step(sqlock_op *op)
+void op_step(sqlock_op *op, int64_t now)
 {
-    sqlock *m = op->m;
     struct answer a;
     sqlock_rows rows;
     int rc;
 
-    assert(mutex_is_mine(&m->mu) && !op->decided);
-    if (op->verb->next(op, sqlock_now_us())) {
+    assert(!op->decided);
+    if (op->verb->next(op, now)) {
         rows_init(&rows);
-        rc = op_attempt(op, &rows, &a);
+        rc = op_attempt(op, now, &rows, &a);
         if (rc == 0)
             op->verb->on_answer(op, &a, sqlock_now_us());
         else if (op->verb->on_failure != NULL)
@@ -292,12 +297,12 @@ int op_is_over(const sqlock_op *op, int64_t now)
     return op->cancelled || (now >= op->deadline && (op->tries > 0 || op->async));
 }
 
-int op_end_if_over(sqlock_op *op)
+int op_end_if_over(sqlock_op *op, int64_t now)
 {
     assert(mutex_is_mine(&op->m->mu));
     if (op->done)
         return 1;
-    if (!op_is_over(op, sqlock_now_us()))
+    if (!op_is_over(op, now))
         return 0;
     if (op->succeeded)
         op_done_locked(op, 0);

@@ -3,8 +3,8 @@
 
 #include "core/engine/call.h"
 
-/* An op makes one request after the other until it is done. A blocking call is op_start, op_drive,
- * op_finish. For an event loop the worker drives.
+/* An op makes one request after the other until it is done. A blocking call is op_start and
+ * op_drive. For an event loop the worker drives, and op_finish takes the result.
  *
  * What an op does is its verb: which requests it makes, and what their answers mean. The functions
  * of a verb are pure. They know the op, its lock and its manager as values; they send nothing, take
@@ -23,8 +23,8 @@ struct verb {
 /* Start an op on lock. wait_ms is as in the options. If it is 0, request_ms limits the op. */
 int op_start(sqlock *m, sqlock_lock *lock, const struct verb *verb, int32_t wait_ms,
              sqlock_cancel *cancel, sqlock_op **out, sqlock_error *err);
-/* Drive it on this thread until it is done. */
-void op_drive(sqlock_op *op);
+/* Drive it on this thread until it is done. Then as op_finish(). */
+int op_drive(sqlock_op *op, sqlock_lock **out_lock, sqlock_error *err);
 /* Take the result and free op. Also free the lock of an acquire, unless it is handed out. */
 int op_finish(sqlock_op *op, sqlock_lock **out_lock, sqlock_error *err);
 /* End an op that was started, and is driven by no thread yet. If code is not 0, op->err is filled.
@@ -33,12 +33,12 @@ void op_end(sqlock_op *op, int code);
 void op_interrupt(sqlock_op *op);
 /* End the call that is under way for op. op may go on with another attempt. m->mu is held. */
 void op_cancel_call(sqlock_op *op);
-/* If op has ended, was cancelled or has no time left, end it and return 1. m->mu is held, and no
- * other thread drives op. */
-int op_end_if_over(sqlock_op *op);
-/* Let the verb choose a request, send it, and let the verb judge the answer. op is not over. m->mu
- * is held, and is released during the request. */
-void op_step(sqlock_op *op);
+/* If op has ended, was cancelled or has no time left, end it and return 1. now has just been
+ * read. m->mu is held, and no other thread drives op. */
+int op_end_if_over(sqlock_op *op, int64_t now);
+/* Let the verb choose a request, send it, and let the verb judge the answer. op is not over at
+ * now, which has just been read. m->mu is held, and is released during the request. */
+void op_step(sqlock_op *op, int64_t now);
 /* The manager is closed, and no thread will drive op any more. m->mu is held. */
 void op_abandon(sqlock_op *op);
 
@@ -68,7 +68,7 @@ int64_t ops_tick_due(const sqlock *m);
 
 /* attempt.c: send op->request: connection, request, answer. On failure op->err is set. rows holds
  * the answer, unless the request has rows of its own. m->mu is held, and is released meanwhile. */
-int op_attempt(sqlock_op *op, sqlock_rows *rows, struct answer *out);
+int op_attempt(sqlock_op *op, int64_t now, sqlock_rows *rows, struct answer *out);
 
 /* For verbs: these only change values. */
 

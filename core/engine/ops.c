@@ -18,13 +18,15 @@ static int64_t ops_half(const sqlock_op *op)
 void ops_plan(sqlock_op *op)
 {
     sqlock *m = op->m;
-    int waits = !op->done && op->driven_by == NULL;
-    int urgent = op->lock->pending != PENDING_ACQUIRE || op->settle;
-    int64_t start = !waits ? TIME_NEVER : op->cancelled ? 0 : op->next_at;
+    int waits, urgent;
+    int64_t start;
 
     assert(mutex_is_mine(&m->mu));
     if (!op->async)
         return;
+    waits = !op->done && op->driven_by == NULL;
+    urgent = op->lock->pending != PENDING_ACQUIRE || op->settle;
+    start = !waits ? TIME_NEVER : op->cancelled ? 0 : op->next_at;
     heap_set(&m->op_starts, &op->start, urgent ? TIME_NEVER : start);
     heap_set(&m->op_urgent, &op->urgent, urgent ? start : TIME_NEVER);
     heap_set(&m->op_halves, &op->half, waits ? ops_half(op) : TIME_NEVER);
@@ -100,13 +102,14 @@ sqlock_op *ops_take(sqlock *m, sqlock_op **place)
 void ops_drive(sqlock_op *op, sqlock_op **place)
 {
     sqlock *m = op->m;
+    int64_t now = sqlock_now_us();
 
     assert(mutex_is_mine(&m->mu) && *place == op && op->driven_by == place);
-    if (op_end_if_over(op))
+    if (op_end_if_over(op, now))
         return;
     op->end_attempt = op->cancelled;
     timer_wake(m, ops_cancel_at(m));
-    op_step(op);
+    op_step(op, now);
     assert(*place == NULL || *place == op);
     if (*place == NULL)
         return;
@@ -118,9 +121,11 @@ void ops_drive(sqlock_op *op, sqlock_op **place)
 
 void ops_tick(sqlock *m)
 {
-    while (heap_due(&m->op_ends) <= sqlock_now_us())
-        op_end_if_over(HEAP_FIRST(&m->op_ends, sqlock_op, end));
-    if (ops_cancel_at(m) <= sqlock_now_us())
+    int64_t now = sqlock_now_us();
+
+    while (heap_due(&m->op_ends) <= now)
+        op_end_if_over(HEAP_FIRST(&m->op_ends, sqlock_op, end), now);
+    if (ops_cancel_at(m) <= now)
         op_cancel_call(m->driving);
 }
 

@@ -19,7 +19,6 @@ static struct conn *pool_find_call(sqlock *m)
 {
     struct conn *found = NULL;
 
-    assert(mutex_is_mine(&m->mu));
     for (int i = 1; i < m->n_conns; i++) {
         struct conn *c = &m->conns[i];
 
@@ -101,7 +100,6 @@ static int64_t pool_lent_until(sqlock *m)
  * place. One that was woken before has one to look at. m->mu is held. */
 static void pool_wake_next(sqlock *m)
 {
-    assert(mutex_is_mine(&m->mu));
     LIST_EACH(at, &m->waiting)
     {
         struct pool_waiter *w = LIST_MEMBER(at, struct pool_waiter, in_manager);
@@ -177,9 +175,17 @@ static void pool_close_unfit(sqlock *m, struct conn *c, int broken)
     mutex_lock(&m->mu);
 }
 
-/* The connection is open to the manager's server, or not open. */
-static int pool_wait_free(sqlock *m, enum pool_use use, sqlock_op *op, int64_t deadline,
-                          struct conn **out, sqlock_error *err)
+/* From now on the free place c is the caller's. m->mu is held. */
+static void pool_claim(sqlock *m, enum pool_use use, struct conn *c)
+{
+    assert(!c->running && !c->busy);
+    c->busy = 1;
+    c->until = use == POOL_URGENT && c == &m->conns[0] ? pool_lent_until(m) : TIME_NEVER;
+}
+
+/* No place was free. Wait for one, and claim it. m->mu is held, and is released meanwhile. */
+static int pool_wait(sqlock *m, enum pool_use use, sqlock_op *op, int64_t deadline,
+                     struct conn **out, sqlock_error *err)
 {
     struct pool_waiter w = {.use = use, .deadline = deadline, .op = op};
     cond own;
@@ -189,7 +195,6 @@ static int pool_wait_free(sqlock *m, enum pool_use use, sqlock_op *op, int64_t d
         cond_init(&own);
     w.wake = op != NULL ? &op->wake : &own;
     list_init(&w.in_manager);
-    mutex_lock(&m->mu);
     if (op != NULL)
         op->waiter = &w;
     while (!pool_wait_is_over(m, &w, out, &rc, err))
@@ -199,17 +204,31 @@ static int pool_wait_free(sqlock *m, enum pool_use use, sqlock_op *op, int64_t d
     list_remove(&w.in_manager);
     if (w.woken && (rc != 0 || w.given != NULL))
         pool_wake_next(m);
-    if (rc == 0) {
-        assert(!(*out)->running && (*out)->busy == (w.given != NULL));
-        (*out)->busy = 1;
-        if (w.given == NULL)
-            (*out)->until =
-                use == POOL_URGENT && *out == &m->conns[0] ? pool_lent_until(m) : TIME_NEVER;
-        pool_close_unfit(m, *out, 0);
-    }
-    mutex_unlock(&m->mu);
+    if (rc == 0 && w.given == NULL)
+        pool_claim(m, use, *out);
     if (op == NULL)
         cond_free(&own);
+    return rc;
+}
+
+/* The connection is open to the manager's server, or not open. */
+static int pool_take_place(sqlock *m, enum pool_use use, sqlock_op *op, int64_t deadline,
+                           struct conn **out, sqlock_error *err)
+{
+    struct conn *c = NULL;
+    int rc = 0;
+
+    mutex_lock(&m->mu);
+    if (!m->stopping && (op == NULL || !op->end_attempt))
+        c = pool_find_free(m, use, deadline, 0);
+    if (c != NULL)
+        pool_claim(m, use, c);
+    else
+        rc = pool_wait(m, use, op, deadline, &c, err);
+    if (rc == 0)
+        pool_close_unfit(m, c, 0);
+    mutex_unlock(&m->mu);
+    *out = c;
     return rc;
 }
 
@@ -350,7 +369,7 @@ int pool_take(sqlock *m, enum pool_use use, sqlock_op *op, int64_t deadline, str
     struct conn *c;
     int rc;
 
-    if ((rc = pool_wait_free(m, use, op, deadline, &c, err)) != 0)
+    if ((rc = pool_take_place(m, use, op, deadline, &c, err)) != 0)
         return rc;
     deadline = time_min(deadline, c->until);
     if (c->native == NULL)
@@ -375,7 +394,7 @@ int pool_open_reserved(sqlock *m, sqlock_op *op, int64_t deadline, sqlock_error 
     struct conn *c;
     int rc;
 
-    if ((rc = pool_wait_free(m, POOL_RESERVED, op, deadline, &c, err)) != 0)
+    if ((rc = pool_take_place(m, POOL_RESERVED, op, deadline, &c, err)) != 0)
         return rc;
     if (c->native == NULL && (rc = pool_connect_place(m, c, op, deadline, err)) != 0)
         error_prefix(err, "the reserved connection");
@@ -398,14 +417,19 @@ void pool_cancel_call(sqlock *m, struct conn *c)
         sqlock_wake_set(c->wake);
 }
 
-void pool_give(sqlock *m, struct conn *c, int broken)
+void pool_give_locked(sqlock *m, struct conn *c, int broken)
 {
-    mutex_lock(&m->mu);
     assert(c->busy && !c->running);
     pool_close_unfit(m, c, broken);
     c->busy = 0;
     c->used = 1;
     pool_wake_next(m);
+}
+
+void pool_give(sqlock *m, struct conn *c, int broken)
+{
+    mutex_lock(&m->mu);
+    pool_give_locked(m, c, broken);
     mutex_unlock(&m->mu);
 }
 

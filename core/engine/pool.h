@@ -29,6 +29,8 @@ int pool_take(sqlock *m, enum pool_use use, sqlock_op *op, int64_t deadline, str
 int pool_open_reserved(sqlock *m, sqlock_op *op, int64_t deadline, sqlock_error *err);
 /* Give the connection back. If it is broken, close it first. */
 void pool_give(sqlock *m, struct conn *c, int broken);
+/* The same. m->mu is held, and is released while a connection is closed. */
+void pool_give_locked(sqlock *m, struct conn *c, int broken);
 /* End the call or the opening that is under way on the connection. A call that may pause only wakes
  * its thread, which decides. m->mu is held. */
 void pool_cancel_call(sqlock *m, struct conn *c);

@@ -422,9 +422,7 @@ int sqlock_acquire(sqlock *m, const char *name, const sqlock_acquire_opts *opts,
     if (out_lock == NULL)
         return sqlock_error_set(err, SQLOCK_EINVAL, 0, "acquire: out_lock is NULL");
     *out_lock = NULL;
-    if ((rc = acquire_begin(m, name, opts, &op, &len, err)) == 0) {
-        op_drive(op);
-        rc = op_finish(op, out_lock, err);
-    }
+    if ((rc = acquire_begin(m, name, opts, &op, &len, err)) == 0)
+        rc = op_drive(op, out_lock, err);
     return check_context(err, "acquire", name, len, rc);
 }

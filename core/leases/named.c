@@ -15,8 +15,7 @@ static int named_drive(sqlock_lock *lock, const struct named_request *named, sql
     assert(lock->pending == PENDING_NOTHING);
     op->work = named->work;
     op->patient = !named->urgent;
-    op_drive(op);
-    return op_finish(op, NULL, err);
+    return op_drive(op, NULL, err);
 }
 
 int verb_must_lengthen(const sqlock_op *op)

@@ -38,8 +38,7 @@ static int reap_take_lease(sqlock_lock *lock, sqlock_cancel *cancel, sqlock_erro
 
     if (rc != 0)
         return rc;
-    op_drive(op);
-    rc = op_finish(op, NULL, err);
+    rc = op_drive(op, NULL, err);
     if (rc == SQLOCK_EUNSURE && (rc = sqlock_settle(lock, 0, err)) == SQLOCK_EUNSURE)
         reap_give_back(lock);
     return rc;

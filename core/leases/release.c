@@ -291,10 +291,8 @@ int sqlock_release(sqlock_lock *lock, sqlock_error *err)
     int rc = check_lock(lock, err);
 
     if (rc == 0) {
-        if ((rc = release_begin(lock, &op, err)) == 0) {
-            op_drive(op);
-            rc = op_finish(op, NULL, err);
-        }
+        if ((rc = release_begin(lock, &op, err)) == 0)
+            rc = op_drive(op, NULL, err);
         release_await_callback(lock);
     }
     return lock != NULL ? check_context(err, "release", lock->name, lock->name_len, rc) : rc;

@@ -135,9 +135,7 @@ int sqlock_renew(sqlock_lock *lock, sqlock_error *err)
     sqlock_op *op = NULL;
     int rc = renew_begin(lock, &op, err);
 
-    if (rc == 0) {
-        op_drive(op);
-        rc = op_finish(op, NULL, err);
-    }
+    if (rc == 0)
+        rc = op_drive(op, NULL, err);
     return lock != NULL ? check_context(err, "renew", lock->name, lock->name_len, rc) : rc;
 }

@@ -31,8 +31,7 @@ static int settle_send(sqlock_lock *lock, enum lock_pending pending, int32_t wai
     op->settle = 1;
     op->unsure = pending == PENDING_ACQUIRE ||
                  pending == PENDING_RELEASE; /* without an answer it stays unsure */
-    op_drive(op);
-    rc = op_finish(op, NULL, err);
+    rc = op_drive(op, NULL, err);
     if (pending == PENDING_ACQUIRE && (rc == SQLOCK_EBUSY || rc == SQLOCK_EGUARDED))
         settle_not_ours(lock);
     return rc;

@@ -333,6 +333,5 @@ int sweep_run(sqlock *m, struct sweep *s, sqlock_lock *lock, sqlock_error *err)
         return rc;
     op->work = s;
     op->patient = 1; /* it must not take the connection that is reserved for renewals */
-    op_drive(op);
-    return op_finish(op, NULL, err);
+    return op_drive(op, NULL, err);
 }

@@ -91,7 +91,7 @@ refused() # WHAT SED_SCRIPT WORDS
     fi
     grep -q "$3" "$dir/said" || { echo "self test: $1: the message is $(head -n 3 "$dir/said")"; bad=1; }
 }
-refused "two steps in the wrong order" 's/^([0-9]+) op_drive .*/\1 op_finish core\/engine\/op.c/' "entered before step"
+refused "two steps in the wrong order" 's/^([0-9]+) op_drive .*/\1 op_take_result core\/engine\/op.c/' "entered before step"
 refused "a function that is not there" 's/ lock_new / lock_make /' "step 2, lock_make: an acquire does not enter it"
 refused "a function in another file" 's/ pool_take .*/ pool_take core\/engine\/op.c/' "pool_take: it is in core/engine/pool.c"
 refused "a function that is entered often" 's/ op_step / mutex_lock /' "mutex_lock: an acquire enters it"
