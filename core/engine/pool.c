@@ -166,7 +166,6 @@ static void pool_sleep(sqlock *m, struct pool_waiter *w)
  * released meanwhile. */
 static void pool_close_unfit(sqlock *m, struct conn *c, int broken)
 {
-    assert(c->busy);
     if (c->native == NULL || (!broken && server_is_ours(m, c)))
         return;
     mutex_unlock(&m->mu);
@@ -178,7 +177,7 @@ static void pool_close_unfit(sqlock *m, struct conn *c, int broken)
 /* From now on the free place c is the caller's. m->mu is held. */
 static void pool_claim(sqlock *m, enum pool_use use, struct conn *c)
 {
-    assert(!c->running && !c->busy);
+    assert(!c->running);
     c->busy = 1;
     c->until = use == POOL_URGENT && c == &m->conns[0] ? pool_lent_until(m) : TIME_NEVER;
 }

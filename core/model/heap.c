@@ -68,7 +68,6 @@ static void heap_remove(struct heap *h, struct heap_node *node)
 
 void heap_move(struct heap *h, struct heap_node *node, int64_t at)
 {
-    assert(at != heap_node_due(node));
     if (node->link != NULL)
         heap_remove(h, node);
     node->at = at;
