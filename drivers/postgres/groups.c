@@ -11,17 +11,6 @@ static struct pg_step group_step(const struct pg_conn *c, const sqlock_group *g)
     return (struct pg_step){g->stmt, 1, 0, 0, c->scripts[g->stmt].array_steps[0].sql};
 }
 
-static int group_params(const struct pg_conn *c, const struct pg_call *call, const sqlock_group *g,
-                        struct pg_params *p)
-{
-    const sqlock_script *script = &c->scripts[g->stmt];
-    int rc = pg_params_array(p, script, g->values, g->n);
-
-    return rc == 0 ? 0
-                   : sqlock_error_set(call->err, rc, 0, "%s: the parameters cannot be sent",
-                                      script->name);
-}
-
 static char **group_name(struct pg_conn *c, const sqlock_group *g)
 {
     return &c->prepared[g->stmt][1][0];
@@ -35,7 +24,7 @@ static int group_prepare(struct pg_conn *c, const struct pg_call *call, const sq
 
     if (c->unprepared || *group_name(c, g) != NULL)
         return 0;
-    rc = group_params(c, call, g, &p);
+    rc = pg_params_of(c, call, g, 1, &p);
     if (rc == 0)
         rc = pg_prepare(c, call, &step, &p);
     pg_params_free(&p);
@@ -46,7 +35,7 @@ static int group_prepare(struct pg_conn *c, const struct pg_call *call, const sq
 static int group_send(struct pg_conn *c, const struct pg_call *call, const sqlock_group *g)
 {
     struct pg_params p;
-    int rc = group_params(c, call, g, &p), sent = 0;
+    int rc = pg_params_of(c, call, g, 1, &p), sent = 0;
 
     if (rc == 0 && c->unprepared)
         sent = PQsendQueryParams(c->pg, group_step(c, g).sql, p.n, p.types, p.data, p.lens,

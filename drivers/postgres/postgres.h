@@ -173,6 +173,10 @@ int pg_run(void *conn, const sqlock_call *number, sqlock_stmt stmt, const sqlock
            size_t n, int64_t deadline, sqlock_rows *rows, sqlock_error *err);
 int pg_run_script(void *conn, const sqlock_script *script, const sqlock_value *values,
                   int64_t deadline, sqlock_rows *rows, sqlock_error *err);
+/* The parameters of one request, or of an array of them. pg_params_free() follows, also after an
+ * error. */
+int pg_params_of(struct pg_conn *c, const struct pg_call *call, const sqlock_group *g, int array,
+                 struct pg_params *p);
 /* Prepare a step's statement, for parameters of these types. */
 int pg_prepare(struct pg_conn *c, const struct pg_call *call, const struct pg_step *step,
                const struct pg_params *p);

@@ -132,23 +132,31 @@ static int script_run(struct pg_conn *c, const struct pg_call *call, const sqloc
     return 0;
 }
 
-/* values: of one request, or of n for an array. */
-static int request_run(struct pg_conn *c, const struct pg_call *call, sqlock_stmt stmt,
-                       const sqlock_value *values, size_t n, sqlock_rows *rows, size_t request)
+int pg_params_of(struct pg_conn *c, const struct pg_call *call, const sqlock_group *g, int array,
+                 struct pg_params *p)
 {
-    const sqlock_script *script = &c->scripts[stmt];
-    Oid **types = &c->types[stmt];
-    struct pg_params p;
+    const sqlock_script *script = &c->scripts[g->stmt];
+    Oid **types = &c->types[g->stmt];
     int rc = *types == NULL ? pg_params_types(script, types) : 0;
 
-    p.n_owned = 0;
+    p->n_owned = 0;
     if (rc == 0)
-        rc = n > 1 ? pg_params_array(&p, *types, values, script->n_params, n)
-                   : pg_params_one(&p, *types, values, script->n_params);
-    if (rc != 0)
-        sqlock_error_set(call->err, rc, 0, "%s: the parameters cannot be sent", script->name);
-    else
-        rc = script_run(c, call, script, stmt, n > 1, &p, rows, request);
+        rc = array ? pg_params_array(p, *types, g->values, script->n_params, g->n)
+                   : pg_params_one(p, *types, g->values, script->n_params);
+    return rc == 0 ? 0
+                   : sqlock_error_set(call->err, rc, 0, "%s: the parameters cannot be sent",
+                                      script->name);
+}
+
+/* g: one request, or many for an array. */
+static int request_run(struct pg_conn *c, const struct pg_call *call, const sqlock_group *g,
+                       sqlock_rows *rows, size_t request)
+{
+    struct pg_params p;
+    int rc = pg_params_of(c, call, g, g->n > 1, &p);
+
+    if (rc == 0)
+        rc = script_run(c, call, &c->scripts[g->stmt], g->stmt, g->n > 1, &p, rows, request);
     pg_params_free(&p);
     return rc;
 }
@@ -175,6 +183,7 @@ int pg_run(void *conn, const sqlock_call *number, sqlock_stmt stmt, const sqlock
 {
     struct pg_conn *c = conn;
     const sqlock_script *script = &c->scripts[stmt];
+    const sqlock_group all = {stmt, values, n};
     struct pg_call call = {deadline, !c->in_tx && SQLOCK_LEAVES_DOUBT(script->flags), err};
     size_t n_before = sqlock_rows_count(rows);
     int rc = 0;
@@ -187,13 +196,14 @@ int pg_run(void *conn, const sqlock_call *number, sqlock_stmt stmt, const sqlock
         c->call = number != NULL ? number->number : 0;
     c->pauses = number != NULL && (number->flags & SQLOCK_CALL_PAUSES);
     if (number != NULL && number->n_more > 0) {
-        rc = pg_run_groups(c, &call, &(sqlock_group){stmt, values, n}, number, rows);
+        rc = pg_run_groups(c, &call, &all, number, rows);
     } else if (n > 1 && script->n_array_steps > 0) {
-        rc = request_run(c, &call, stmt, values, n, rows,
-                         0); /* column index says which answer is whose */
+        rc = request_run(c, &call, &all, rows, 0); /* column index says which answer is whose */
     } else {
         for (size_t i = c->under_way ? c->at.request : 0; rc == 0 && i < n; i++) {
-            rc = request_run(c, &call, stmt, values + i * script->n_params, 1, rows, i);
+            sqlock_group one = {stmt, values + i * script->n_params, 1};
+
+            rc = request_run(c, &call, &one, rows, i);
             c->at.request = i;
             if (rc < 0 && i > 0 && call.applies) /* the earlier ones are committed */
                 err->flags |= SQLOCK_MAYBE;
