@@ -444,7 +444,7 @@ int batch_pass_on(sqlock_op *leader, struct conn *c)
     now = next != NULL ? sqlock_now_us() : 0;
     passed = next != NULL && next->op->until - now > PASS_ON_FACTOR * (leader->until - now);
     if (passed)
-        pool_hand_over(m, next, c);
+        pool_hand_over(next, c);
     mutex_unlock(&m->mu);
     return passed;
 }

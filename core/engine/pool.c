@@ -121,9 +121,9 @@ void pool_wake_all(sqlock *m)
     }
 }
 
-void pool_hand_over(sqlock *m, struct pool_waiter *w, struct conn *c)
+void pool_hand_over(struct pool_waiter *w, struct conn *c)
 {
-    assert(mutex_is_mine(&m->mu) && c->busy && w->given == NULL);
+    assert(c->busy && w->given == NULL);
     w->given = c;
     list_remove(&w->in_manager);
     cond_wake_all(w->wake);

@@ -36,7 +36,7 @@ void pool_give_locked(sqlock *m, struct conn *c, int broken);
 void pool_cancel_call(sqlock *m, struct conn *c);
 void pool_close_all(sqlock *m);
 /* Leave this thread's connection to one that waits. m->mu is held in these two. */
-void pool_hand_over(sqlock *m, struct pool_waiter *w, struct conn *c);
+void pool_hand_over(struct pool_waiter *w, struct conn *c);
 void pool_wake_all(sqlock *m);
 
 /* Open a connection without a look at the schema (for migrations). host is as in sqlock_conn_opts.
