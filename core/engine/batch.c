@@ -73,13 +73,13 @@ static int batch_is_same_name(const struct batch_member *x, const struct batch_m
 
 /* Who waits for the reserved connection is not ready to send. Who was cancelled or is out of time
  * has just not noticed yet: its request must not go out any more. */
-static struct pool_waiter *batch_candidate(struct link *at, const sqlock_op *leader)
+static struct pool_waiter *batch_candidate(struct link *at, const sqlock_op *leader, int64_t now)
 {
     struct pool_waiter *w = LIST_MEMBER(at, struct pool_waiter, in_manager);
     sqlock_op *op = w->op;
 
     return op != NULL && op->joins && w->use != POOL_RESERVED && !op->end_attempt &&
-                   sqlock_now_us() < w->deadline &&
+                   now < w->deadline &&
                    (op->request.stmt == leader->request.stmt ||
                     (op->m->driver->caps & SQLOCK_CAP_GROUPS))
                ? w
@@ -91,7 +91,7 @@ static size_t batch_n_params(const sqlock_op *op)
     return texts_scripts(op->m->texts)[op->request.stmt].n_params;
 }
 
-static size_t batch_count(const sqlock_op *leader, size_t *out_n_values)
+static size_t batch_count(const sqlock_op *leader, int64_t now, size_t *out_n_values)
 {
     struct pool_waiter *w;
     size_t n = 1;
@@ -101,7 +101,7 @@ static size_t batch_count(const sqlock_op *leader, size_t *out_n_values)
     {
         if (n >= (size_t)batch_most)
             break;
-        if ((w = batch_candidate(at, leader)) == NULL)
+        if ((w = batch_candidate(at, leader, now)) == NULL)
             continue;
         n++;
         *out_n_values += batch_n_params(w->op);
@@ -187,18 +187,21 @@ static void batch_join(struct batch *b, sqlock_op *leader)
 struct batch *batch_collect(sqlock_op *leader)
 {
     sqlock *m = leader->m;
-    size_t n, n_values;
+    size_t n = 0, n_values;
     struct batch *b = NULL;
+    int64_t now = 0;
 
     mutex_lock(&m->mu);
-    if (!list_is_empty(&m->waiting) && batch_may_join(leader) &&
-        (n = batch_count(leader, &n_values)) > 1)
-        b = batch_new(n, n_values);
+    if (!list_is_empty(&m->waiting) && batch_may_join(leader)) {
+        now = sqlock_now_us(); /* for both passes, which must find the same ones */
+        n = batch_count(leader, now, &n_values);
+        b = n > 1 ? batch_new(n, n_values) : NULL;
+    }
     if (b != NULL) {
         batch_add(b, leader);
         LIST_EACH(at, &m->waiting)
         {
-            struct pool_waiter *w = batch_candidate(at, leader);
+            struct pool_waiter *w = batch_candidate(at, leader, now);
 
             if (w != NULL && b->n < n)
                 batch_add(b, w->op);
@@ -417,13 +420,13 @@ int batch_await(sqlock_op *op, int64_t deadline)
 }
 
 /* Of those whose requests could go with the leader's, the one that can wait longest. */
-static struct pool_waiter *batch_successor(sqlock_op *leader)
+static struct pool_waiter *batch_successor(sqlock_op *leader, int64_t now)
 {
     struct pool_waiter *best = NULL;
 
     LIST_EACH(at, &leader->m->waiting)
     {
-        struct pool_waiter *w = batch_candidate(at, leader);
+        struct pool_waiter *w = batch_candidate(at, leader, now);
 
         if (w != NULL && (best == NULL || w->op->until > best->op->until))
             best = w;
@@ -435,13 +438,14 @@ int batch_pass_on(sqlock_op *leader, struct conn *c)
 {
     sqlock *m = leader->m;
     struct pool_waiter *next = NULL;
-    int64_t now;
+    int64_t now = 0;
     int passed;
 
     mutex_lock(&m->mu);
-    if (!list_is_empty(&m->waiting) && batch_may_join(leader))
-        next = batch_successor(leader);
-    now = next != NULL ? sqlock_now_us() : 0;
+    if (!list_is_empty(&m->waiting) && batch_may_join(leader)) {
+        now = sqlock_now_us();
+        next = batch_successor(leader, now);
+    }
     passed = next != NULL && next->op->until - now > PASS_ON_FACTOR * (leader->until - now);
     if (passed)
         pool_hand_over(next, c);

@@ -205,6 +205,8 @@ static int conn_connect_factory(struct pg_conn *c, const sqlock_conn_opts *opts,
  * - Warnings are sent, because one of them takes back a success (pg_take_notice).
  * - Tables are read by their key: a plan that was made while they were empty is still used when
  *   they have grown.
+ * - A packet of several statements may be cut in the middle by a network that falls silent. Then
+ * the server has run the first ones, and keeps the rows locked until it notices: within 25 seconds.
  *
  * search_path comes first, for the operators after it. */
 static const char session_sql[] =
@@ -219,7 +221,10 @@ static const char session_sql[] =
     " set_config('statement_timeout', '0', false),"
     " set_config('lock_timeout', CASE WHEN current_setting('server_version_num')::int >= 140000"
     " AND version() ~ 'linux' THEN '0' ELSE '2s' END, false),"
-    " set_config('idle_in_transaction_session_timeout', '0', false)";
+    " set_config('idle_in_transaction_session_timeout', '0', false),"
+    " set_config('tcp_keepalives_idle', '10', false),"
+    " set_config('tcp_keepalives_interval', '5', false),"
+    " set_config('tcp_keepalives_count', '3', false)";
 /* With this setting the server looks for its client during a statement, and soon ends one whose
  * client has gone. Linux only: other servers refuse the setting. */
 static const char session_sql_14[] =

@@ -16,55 +16,67 @@ static char **group_name(struct pg_conn *c, const sqlock_group *g)
     return &c->prepared[g->stmt][1][0];
 }
 
-static int group_prepare(struct pg_conn *c, const struct pg_call *call, const sqlock_group *g)
+static int group_prepare(struct pg_conn *c, const struct pg_call *call, const sqlock_group *g,
+                         const struct pg_params *p)
 {
     struct pg_step step = group_step(c, g);
-    struct pg_params p;
-    int rc;
 
-    if (c->unprepared || *group_name(c, g) != NULL)
-        return 0;
-    rc = pg_params_of(c, call, g, 1, &p);
-    if (rc == 0)
-        rc = pg_prepare(c, call, &step, &p);
-    pg_params_free(&p);
-    return rc;
+    return c->unprepared || *group_name(c, g) != NULL ? 0 : pg_prepare(c, call, &step, p);
 }
 
 /* Into libpq's memory. */
-static int group_send(struct pg_conn *c, const struct pg_call *call, const sqlock_group *g)
+static int group_send(struct pg_conn *c, const sqlock_group *g, const struct pg_params *p)
 {
-    struct pg_params p;
-    int rc = pg_params_of(c, call, g, 1, &p), sent = 0;
-
-    if (rc == 0 && c->unprepared)
-        sent = PQsendQueryParams(c->pg, group_step(c, g).sql, p.n, p.types, p.data, p.lens,
-                                 p.formats, 1);
-    else if (rc == 0)
-        sent = PQsendQueryPrepared(c->pg, *group_name(c, g), p.n, p.data, p.lens, p.formats, 1);
-    pg_params_free(&p);
-    if (rc != 0)
-        c->broken = 1; /* with half a packet */
-    return rc != 0 ? rc : sent ? 0 : pg_fail_lost(c, call);
+    return c->unprepared ? PQsendQueryParams(c->pg, group_step(c, g).sql, p->n, p->types, p->data,
+                                             p->lens, p->formats, 1)
+                         : PQsendQueryPrepared(c->pg, *group_name(c, g), p->n, p->data, p->lens,
+                                               p->formats, 1);
 }
 
 static int groups_send(struct pg_conn *c, const struct pg_call *call, const sqlock_group *groups,
-                       size_t n)
+                       const struct pg_params *params, size_t n)
 {
-    int rc = pg_ready(c, call);
+    int rc = pg_ready(c, call), sent = 1;
 
-    if (rc == 0 && !PQenterPipelineMode(c->pg))
+    if (rc != 0)
+        return rc;
+    sent = PQenterPipelineMode(c->pg);
+    for (size_t i = 0; sent && i < n; i++)
+        sent = group_send(c, &groups[i], &params[i]);
+    if (!sent) { /* the server commits nothing without the packet's end */
         rc = pg_fail_lost(c, call);
-    for (size_t i = 0; rc == 0 && i < n; i++)
-        rc = group_send(c, call, &groups[i]);
-    if (rc != 0) { /* the server commits nothing without the packet's end */
-        call->err->flags = (call->err->flags & ~SQLOCK_MAYBE) | (c->broken ? SQLOCK_RECONNECT : 0);
+        call->err->flags &= ~SQLOCK_MAYBE;
         return rc;
     }
     c->sent = sqlock_now_us();
     c->under_way = c->at.piped = 1;
     c->at.n_answers = 0;
     return PQpipelineSync(c->pg) ? 0 : pg_fail_lost(c, call);
+}
+
+/* Without memory for all parameters nothing is sent. */
+static int groups_begin(struct pg_conn *c, const struct pg_call *call, const sqlock_group *groups,
+                        size_t n)
+{
+    struct pg_params *params = sqlock_mem_alloc(n * sizeof *params);
+    int rc = 0;
+
+    if (params == NULL)
+        return sqlock_error_set(call->err, SQLOCK_ENOMEM, 0, "out of memory");
+    for (size_t i = 0; rc == 0 && i < n; i++)
+        rc = pg_params_of(c, call, &groups[i], 1, &params[i]);
+    for (size_t i = c->under_way ? c->at.request : 0; rc == 0 && i < n; i++) {
+        c->at.request = i;
+        rc = group_prepare(c, call, &groups[i], &params[i]);
+    }
+    if (rc == 0)
+        rc = groups_send(c, call, groups, params, n);
+    for (size_t i = 0; i < n; i++)
+        pg_params_free(&params[i]);
+    sqlock_mem_free(params);
+    if (rc < 0)
+        c->under_way = c->at.piped = 0;
+    return rc;
 }
 
 /* A failure, or the answer of the next group. What the server skipped after a failure is no news.
@@ -150,22 +162,9 @@ static int groups_collect(struct pg_conn *c, const struct pg_call *call, const s
 static int groups_run_once(struct pg_conn *c, const struct pg_call *call,
                            const sqlock_group *groups, size_t n, sqlock_rows *rows)
 {
-    int rc = 0;
+    int rc = c->at.piped ? 0 : groups_begin(c, call, groups, n);
 
-    if (!c->at.piped) {
-        for (size_t i = c->under_way ? c->at.request : 0; rc == 0 && i < n; i++) {
-            c->at.request = i;
-            rc = group_prepare(c, call, &groups[i]);
-        }
-        if (rc == 0)
-            rc = groups_send(c, call, groups, n);
-        if (rc != 0) {
-            if (rc < 0)
-                c->under_way = c->at.piped = 0;
-            return rc;
-        }
-    }
-    return groups_collect(c, call, groups, n, rows);
+    return rc != 0 ? rc : groups_collect(c, call, groups, n, rows);
 }
 
 int pg_run_groups(struct pg_conn *c, const struct pg_call *call, const sqlock_group *first,
@@ -186,6 +185,7 @@ int pg_run_groups(struct pg_conn *c, const struct pg_call *call, const sqlock_gr
         sqlock_mem_free(*group_name(c, &groups[i]));
         *group_name(c, &groups[i]) = NULL;
     }
+    memset(call->err, 0, sizeof *call->err);
     return groups_run_once(c, call, groups, n, rows);
 }
 

@@ -70,6 +70,8 @@ static int step_run_prepared(struct pg_conn *c, const struct pg_call *call,
             break;
         sqlock_mem_free(*name);
         *name = NULL;
+        if (tries == 0)
+            memset(call->err, 0, sizeof *call->err); /* it may be cured */
     }
     return rc;
 }
