@@ -35,7 +35,7 @@ void pool_give_locked(sqlock *m, struct conn *c, int broken);
  * its thread, which decides. m->mu is held. */
 void pool_cancel_call(sqlock *m, struct conn *c);
 void pool_close_all(sqlock *m);
-/* Leave this thread's connection to one that waits. m->mu is held in these two. */
+/* Leave this thread's connection to one that waits; wake all who wait. m->mu is held. */
 void pool_hand_over(struct pool_waiter *w, struct conn *c);
 void pool_wake_all(sqlock *m);
 

@@ -48,7 +48,6 @@ static int groups_send(struct pg_conn *c, const struct pg_call *call, const sqlo
         call->err->flags &= ~SQLOCK_MAYBE;
         return rc;
     }
-    c->sent = sqlock_now_us();
     c->under_way = c->at.piped = 1;
     c->at.n_answers = 0;
     return PQpipelineSync(c->pg) ? 0 : pg_fail_lost(c, call);
