@@ -10,7 +10,7 @@
 
 #include "bench.h"
 
-enum { BYTES = 17, INT = 20 }; /* OIDs of bytea and int8 */
+enum { BOOL = 16, BYTES = 17, INT = 20 }; /* OIDs of boolean, bytea and int8 */
 
 struct own {
     PGconn *pg;
@@ -47,12 +47,12 @@ static struct own *connect_to(const char *url, int thread)
 static void *start(const struct bench_db *db, void *shared, int thread)
 {
     static const Oid acquire[] = {BYTES, BYTES, BYTES, INT, INT, INT, BYTES};
-    static const Oid release[] = {BYTES, BYTES, BYTES, INT};
+    static const Oid release[] = {BYTES, BYTES, BYTES, INT, BOOL};
     struct own *own = connect_to(db->url, thread);
 
     (void)shared;
     prepare(own, "a", db->scripts[SQLOCK_STMT_ACQUIRE].steps[0].sql, 7, acquire);
-    prepare(own, "r", db->scripts[SQLOCK_STMT_RELEASE].steps[0].sql, 4, release);
+    prepare(own, "r", db->scripts[SQLOCK_STMT_RELEASE].steps[0].sql, 5, release);
     return own;
 }
 
@@ -90,7 +90,9 @@ static void pair(void *arg)
     PQclear(res);
     values[3] = (char *)&token;
     lens[3] = sizeof token;
-    res = PQexecPrepared(own->pg, "r", 4, values, lens, formats, 1);
+    values[4] = "\0"; /* it waits for the disk */
+    lens[4] = 1;
+    res = PQexecPrepared(own->pg, "r", 5, values, lens, formats, 1);
     check(own, res, PGRES_TUPLES_OK);
     PQclear(res);
 }
@@ -107,22 +109,35 @@ static void run(const char *url, const char *sql)
     end(own);
 }
 
-static void *lean_start(const struct bench_db *db, void *shared, int thread)
+static struct own *lean_start_with(const struct bench_db *db, int thread, const char *give_back)
 {
-    static const Oid take[] = {BYTES, BYTES}, give_back[] = {BYTES, BYTES, INT};
+    static const Oid take[] = {BYTES, BYTES}, give[] = {BYTES, BYTES, INT};
     struct own *own = connect_to(db->url, thread);
 
-    (void)shared;
     prepare(own, "t",
             "UPDATE bench_lean SET owner = $2, token = token + 1, "
             "expires = clock_timestamp() + interval '30 s' "
             "WHERE name = $1 AND expires <= clock_timestamp() RETURNING token",
             2, take);
-    prepare(own, "g",
-            "UPDATE bench_lean SET owner = NULL, expires = DEFAULT "
-            "WHERE name = $1 AND owner = $2 AND token = $3",
-            3, give_back);
+    prepare(own, "g", give_back, 3, give);
     return own;
+}
+
+#define GIVE_BACK                                                                                  \
+    "UPDATE bench_lean SET owner = NULL, expires = DEFAULT "                                       \
+    "WHERE name = $1 AND owner = $2 AND token = $3"
+
+static void *lean_start(const struct bench_db *db, void *shared, int thread)
+{
+    (void)shared;
+    return lean_start_with(db, thread, GIVE_BACK);
+}
+
+static void *lean_lazy_start(const struct bench_db *db, void *shared, int thread)
+{
+    (void)shared;
+    return lean_start_with(db, thread,
+                           GIVE_BACK " AND set_config('synchronous_commit', 'off', true) = 'off'");
 }
 
 static void lean_pair(void *arg)
@@ -163,4 +178,8 @@ const struct bench_client bench_postgres = {
              .start = lean_start,
              .end = end,
              .pair = lean_pair},
+    .lean_lazy = {.name = "lean loop, lazy",
+                  .start = lean_lazy_start,
+                  .end = end,
+                  .pair = lean_pair},
 };

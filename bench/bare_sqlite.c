@@ -170,21 +170,51 @@ static void lean_bind(struct own *own, sqlite3_stmt *stmt, const unsigned char *
     sqlite3_bind_blob(stmt, 2, owner, SQLOCK_OWNER_SIZE, SQLITE_STATIC);
 }
 
-static void lean_pair(void *arg)
+static int64_t lean_take(struct own *own, unsigned char *owner)
 {
-    struct own *own = arg;
-    unsigned char owner[SQLOCK_OWNER_SIZE];
     int64_t token;
 
     bench_owner(owner);
     lean_bind(own, own->take, owner);
     if ((token = step_for(own, own->take, 0)) < 0)
         bench_die("lean loop: %s was not granted", own->name);
+    return token;
+}
+
+static void lean_give(struct own *own, const unsigned char *owner, int64_t token)
+{
     lean_bind(own, own->give_back, owner);
     sqlite3_bind_int64(own->give_back, 3, token);
     step(own, own->give_back);
     if (sqlite3_changes(own->db) != 1)
         bench_die("lean loop: %s was not released", own->name);
+}
+
+static void lean_pair(void *arg)
+{
+    unsigned char owner[SQLOCK_OWNER_SIZE];
+    int64_t token = lean_take(arg, owner);
+
+    lean_give(arg, owner, token);
+}
+
+/* SQLite does a PRAGMA's work when it is prepared. */
+static void lean_wait(struct own *own, const char *how)
+{
+    if (sqlite3_exec(own->db, how, NULL, NULL, NULL) != SQLITE_OK)
+        bench_die("lean loop: %s", sqlite3_errmsg(own->db));
+}
+
+static void lean_lazy_pair(void *arg)
+{
+    struct own *own = arg;
+    unsigned char owner[SQLOCK_OWNER_SIZE];
+    int64_t token;
+
+    token = lean_take(own, owner);
+    lean_wait(own, "PRAGMA synchronous = NORMAL");
+    lean_give(own, owner, token);
+    lean_wait(own, "PRAGMA synchronous = FULL");
 }
 
 const struct bench_client bench_sqlite = {
@@ -202,4 +232,8 @@ const struct bench_client bench_sqlite = {
              .start = lean_start,
              .end = end,
              .pair = lean_pair},
+    .lean_lazy = {.name = "lean loop, lazy",
+                  .start = lean_start,
+                  .end = end,
+                  .pair = lean_lazy_pair},
 };

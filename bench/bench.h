@@ -42,6 +42,7 @@ struct bench_way {
 };
 
 extern const struct bench_way bench_sqlock;         /* a connection for each thread */
+extern const struct bench_way bench_sqlock_durable; /* the same, and releases wait for the disk */
 extern const struct bench_way bench_sqlock_default; /* default options */
 extern const struct bench_way bench_sqlock_alone;   /* the same, and each request goes alone */
 
@@ -59,6 +60,9 @@ struct bench_client {
      * one to give it back. lean_table creates its table, bench_lean. */
     struct bench_way lean;
     const char *lean_table;
+    /* The same, on the table of the lean way beside it, and it does not wait for the disk when it
+     * gives the lock back. Without a name: the database cannot. */
+    struct bench_way lean_lazy;
 };
 
 /* The lean loop's table, with a row for each thread: the same on each database. */

@@ -21,13 +21,24 @@ static sqlock *open_with(const struct bench_db *db, const sqlock_open_opts *o)
     return m;
 }
 
-static void *open_connections(const struct bench_db *db, int threads)
+static void *open_flagged(const struct bench_db *db, int threads, unsigned flags)
 {
     sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
 
+    o.flags = flags;
     o.connections = threads + 1; /* one is kept for renewals */
     o.lease_ms = BENCH_LEASE_MS;
     return open_with(db, &o);
+}
+
+static void *open_connections(const struct bench_db *db, int threads)
+{
+    return open_flagged(db, threads, 0);
+}
+
+static void *open_durable(const struct bench_db *db, int threads)
+{
+    return open_flagged(db, threads, SQLOCK_OPEN_DURABLE_RELEASE);
 }
 
 static void *open_default(const struct bench_db *db, int threads)
@@ -85,6 +96,7 @@ static void pair(void *arg)
     }
 
 const struct bench_way bench_sqlock = WAY(.name = "sqlock", .open = open_connections);
+const struct bench_way bench_sqlock_durable = WAY(.name = "sqlock, durable", .open = open_durable);
 const struct bench_way bench_sqlock_default = WAY(.name = "sqlock, default", .open = open_default);
 const struct bench_way bench_sqlock_alone = WAY(.name = "sqlock, each alone", .open = open_default,
                                                 .turn_begins = go_alone, .turn_ends = go_as_usual);

@@ -40,6 +40,12 @@ function name_ends(line,    word) {
     }
 }
 
+# Behind the request's own parameters; the driver knows it by the request's flag.
+function lazy(block) {
+    if (flags_of[block] !~ /SQLOCK_REQ_LAZY/) die("block " block " is not SQLOCK_REQ_LAZY")
+    return n_params[block] + 1
+}
+
 # Replaces :param by its placeholder, and sets ord to the positional order. "::" is a cast, not a parameter.
 function placeholders(s, block,    out, rest, p, name, n) {
     out = ""; rest = s; ord = ""
@@ -51,6 +57,7 @@ function placeholders(s, block,    out, rest, p, name, n) {
         match(substr(rest, p + 1), /^[a-z_]+/)
         name = substr(rest, p + 1, RLENGTH)
         if (name == "index" && style == "?") number[block, name] = 256
+        if (name == "lazy" && style == "$") number[block, name] = lazy(block)
         if (!((block, name) in number)) die("block " block " has no parameter :" name)
         n = number[block, name]
         out = out substr(rest, 1, p - 1) (style == "$" ? "$" n : style == "?N" ? "?" n : "?")

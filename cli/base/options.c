@@ -20,6 +20,7 @@ enum {
     ACCEPT_WEAK,
     LIFT_TOKENS,
     UNPREPARED,
+    DURABLE_RELEASE,
     JSON
 };
 
@@ -33,6 +34,7 @@ const struct option_spec global_options[] = {
     {WAIT_DB, "wait-db", "DUR", "how long to try to reach the database; default: 0"},
     {UNPREPARED, "unprepared", NULL, "PostgreSQL: for poolers in transaction mode"},
     {ACCEPT_WEAK, "accept-weak", NULL, "use a server that may lose commits in a crash"},
+    {DURABLE_RELEASE, "durable-release", NULL, "wait for the disk at a release too"},
     {LIFT_TOKENS, "lift-tokens", NULL, "add 2^32 to tokens if the server's clock is behind"},
     {JSON, "json", NULL, "print data and messages as JSON"},
     {'q', "quiet", NULL, "print only errors, and the requested data"},
@@ -121,6 +123,9 @@ static bool take_global(struct options *o, int key, char *value)
         break;
     case UNPREPARED:
         cli->flags |= SQLOCK_OPEN_UNPREPARED;
+        break;
+    case DURABLE_RELEASE:
+        cli->flags |= SQLOCK_OPEN_DURABLE_RELEASE;
         break;
     case JSON:
         cli->json = true;

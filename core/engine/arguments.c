@@ -157,7 +157,8 @@ int check_open_opts(const sqlock_open_opts *in, sqlock_open_opts *out, sqlock_er
         (rc = check_range("grace_ms", out->grace_ms, 0, SQLOCK_LEASE_MAX_MS, err)) != 0 ||
         (rc = check_text("namespace", out->ns, SQLOCK_NAMESPACE_MAX, err)) != 0)
         return rc;
-    if (out->flags & ~(SQLOCK_OPEN_ACCEPT_WEAK | SQLOCK_OPEN_UNPREPARED | SQLOCK_OPEN_LIFT_TOKENS))
+    if (out->flags & ~(SQLOCK_OPEN_ACCEPT_WEAK | SQLOCK_OPEN_UNPREPARED | SQLOCK_OPEN_LIFT_TOKENS |
+                       SQLOCK_OPEN_DURABLE_RELEASE))
         return sqlock_error_set(err, SQLOCK_EINVAL, 0, "unknown flags 0x%x", out->flags);
     return check_text("label", out->label, LABEL_TEXT_MAX, err);
 }

@@ -112,6 +112,17 @@ static int call_is(const struct call *k, unsigned flag)
     return is;
 }
 
+/* SQLOCK_CALL_LAZY if all of its requests are lazy, and the application has not forbidden it. A
+ * release that travels with an acquire waits for the disk with it. */
+static unsigned call_lazy(const sqlock *m, const struct call *k)
+{
+    int lazy = !(m->flags & SQLOCK_OPEN_DURABLE_RELEASE) && request_is(k->stmt, SQLOCK_REQ_LAZY);
+
+    for (size_t i = 0; i < k->n_more; i++)
+        lazy = lazy && request_is(k->more[i].stmt, SQLOCK_REQ_LAZY);
+    return lazy ? SQLOCK_CALL_LAZY : 0;
+}
+
 static unsigned call_doubt(const struct call *k)
 {
     unsigned doubt = request_doubt(k->stmt);
@@ -131,7 +142,7 @@ static int call_forgotten(const struct call *k, sqlock_error *err)
 
 int call_wait(const sqlock *m, struct conn *c, struct call *k, sqlock_error *err)
 {
-    sqlock_call call = {sizeof call, k->flags, c->call, k->more, k->n_more};
+    sqlock_call call = {sizeof call, k->flags | call_lazy(m, k), c->call, k->more, k->n_more};
     int rc;
 
     assert(k->n > 0 && c->running);

@@ -45,6 +45,7 @@ struct pg_conn {
         cancelled; /* a call; set before wake_fd is: a wake-up without it is an old one */
     uint64_t call; /* the number of the run() that is under way; 0: none */
     int pauses;    /* it is not given up: it pauses */
+    int lazy;      /* its commit need not wait for the disk (SQLOCK_CALL_LAZY) */
     int unprepared;
     int in_tx;     /* between begin() and commit() or rollback() */
     int broken;    /* SQLOCK_RECONNECT was reported: nothing is sent any more */
@@ -82,7 +83,7 @@ struct pg_conn {
     uint32_t tag[2];
     unsigned last_prepared;
     char *prepared[SQLOCK_STMT_COUNT][2][PG_STEPS_MAX]; /* [array]; NULL: not prepared */
-    Oid *types[SQLOCK_STMT_COUNT]; /* of the script's parameters; NULL: not read yet */
+    Oid *types[SQLOCK_STMT_COUNT]; /* of the script's parameters and :lazy; NULL: not read yet */
 };
 
 /* One call of a slot of the driver's tables. */
@@ -197,6 +198,8 @@ int pg_params_types(const sqlock_script *script, Oid **out);
 int pg_params_one(struct pg_params *p, const Oid *types, const sqlock_value *values, int n);
 int pg_params_array(struct pg_params *p, const Oid *types, const sqlock_value *values, int n_params,
                     size_t n);
+/* Behind them, for a script that is SQLOCK_REQ_LAZY. */
+void pg_params_add_lazy(struct pg_params *p, int lazy);
 /* Values of any type, for a script that names none. */
 int pg_params_loose(struct pg_params *p, const sqlock_value *values, int n);
 void pg_params_free(struct pg_params *p);

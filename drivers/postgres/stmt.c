@@ -145,9 +145,12 @@ int pg_params_of(struct pg_conn *c, const struct pg_call *call, const sqlock_gro
     if (rc == 0)
         rc = array ? pg_params_array(p, *types, g->values, script->n_params, g->n)
                    : pg_params_one(p, *types, g->values, script->n_params);
-    return rc == 0 ? 0
-                   : sqlock_error_set(call->err, rc, 0, "%s: the parameters cannot be sent",
-                                      script->name);
+    if (rc != 0)
+        return sqlock_error_set(call->err, rc, 0, "%s: the parameters cannot be sent",
+                                script->name);
+    if (script->flags & SQLOCK_REQ_LAZY)
+        pg_params_add_lazy(p, c->lazy);
+    return 0;
 }
 
 /* g: one request, or many for an array. */
@@ -197,6 +200,7 @@ int pg_run(void *conn, const sqlock_call *number, sqlock_stmt stmt, const sqlock
     if (!c->adopted)
         c->call = number != NULL ? number->number : 0;
     c->pauses = number != NULL && (number->flags & SQLOCK_CALL_PAUSES);
+    c->lazy = number != NULL && (number->flags & SQLOCK_CALL_LAZY);
     if (number != NULL && number->n_more > 0) {
         rc = pg_run_groups(c, &call, &all, number, rows);
     } else if (n > 1 && script->n_array_steps > 0) {

@@ -2,6 +2,7 @@
  *
  * The driver names all types, so the server never guesses. A parameter that a step does not use has
  * no type to guess, and a name that looks like a number must stay bytes. */
+#include <assert.h>
 #include <endian.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -28,9 +29,9 @@ int pg_params_types(const sqlock_script *script, Oid **out)
 
     if (script->n_params == 0)
         return 0;
-    if (script->n_params > PG_PARAMS_MAX)
+    if (script->n_params >= PG_PARAMS_MAX)
         return SQLOCK_EINVAL;
-    if ((types = sqlock_mem_alloc(script->n_params * sizeof *types)) == NULL)
+    if ((types = sqlock_mem_alloc((script->n_params + 1) * sizeof *types)) == NULL)
         return SQLOCK_ENOMEM;
     for (int i = 0; i < script->n_params; i++) {
         const char *blank = strchr(spec, ' ');
@@ -42,6 +43,7 @@ int pg_params_types(const sqlock_script *script, Oid **out)
         }
         spec = blank != NULL ? blank + 1 : spec;
     }
+    types[script->n_params] = OID_BOOL;
     *out = types;
     return 0;
 }
@@ -83,6 +85,17 @@ int pg_params_one(struct pg_params *p, const Oid *types, const sqlock_value *val
         }
     }
     return 0;
+}
+
+void pg_params_add_lazy(struct pg_params *p, int lazy)
+{
+    int i = p->n++;
+
+    if (p->types == p->other_types)
+        p->other_types[i] = OID_BOOL;
+    assert(p->types[i] == OID_BOOL);
+    p->data[i] = lazy ? "\1" : "\0";
+    p->lens[i] = p->formats[i] = 1;
 }
 
 static char *array_put_int32(char *out, int32_t i)

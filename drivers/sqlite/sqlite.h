@@ -35,6 +35,7 @@ typedef struct lite_conn {
     ino_t ino;
     ino_t sides[LITE_SIDES]; /* in WAL mode: the inodes of its files; 0: not known yet */
     int in_tx;               /* between begin() and commit() or rollback(); adopted: always */
+    int lazy;                /* commits do not wait for the disk (synchronous is NORMAL) */
     int64_t deadline;        /* of the call that is under way */
     int open_wake;           /* a descriptor that ends the opening; -1: none, or it is open */
     int lock_missing;        /* the kernel does not know the lock that SQLite believes in */

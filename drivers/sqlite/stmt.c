@@ -13,6 +13,25 @@ int lite_prepare(lite_conn *conn, const char *sql, sqlite3_stmt **out_stmt, sqlo
 
 /* ---- transactions ---------------------------------------------------------------------------- */
 
+/* Whether the commits that follow wait for the disk. Outside of a transaction: SQLite refuses it
+ * within one. In WAL mode a commit that waits syncs all that was written before, by whomever, and a
+ * checkpoint syncs it too. A rollback journal without its sync could damage the file. The mode
+ * cannot change while we have the file open in WAL mode. */
+static int tx_set_lazy(lite_conn *conn, int lazy, sqlock_error *err)
+{
+    char ignored[8];
+    int rc = 0;
+
+    lazy = lazy && conn->sides[0] != 0;
+    if (lazy != conn->lazy)
+        rc = lite_query(
+            conn, lazy ? "PRAGMA main.synchronous = NORMAL" : "PRAGMA main.synchronous = FULL",
+            ignored, sizeof ignored, err);
+    if (rc == 0)
+        conn->lazy = lazy;
+    return rc;
+}
+
 /* Step a statement that has no rows. Read an error's text before the reset. */
 static int stmt_step_once(lite_conn *conn, sqlite3_stmt *stmt, const char *what, sqlock_error *err)
 {
@@ -95,6 +114,7 @@ typedef struct call {
     size_t request;
     const sqlock_group *more; /* NULL: none */
     size_t n_more;
+    int lazy;   /* SQLOCK_CALL_LAZY */
     int own_tx; /* we began it, so we end it */
     sqlock_rows *rows;
     sqlock_error *err;
@@ -287,8 +307,10 @@ static int call_run_requests(call *c, const sqlock_value *values, size_t n)
     unsigned doubt = SQLOCK_LEAVES_DOUBT(c->script->flags) ? SQLOCK_MAYBE : 0;
     int rc = 0;
 
+    if (!c->conn->adopted)
+        rc = tx_set_lazy(c->conn, c->lazy, c->err);
     /* A batch that writes is one transaction, so that either all of it is applied or nothing. */
-    if (c->n_more > 0 || (n > 1 && script_writes(c->script)))
+    if (rc == 0 && (c->n_more > 0 || (n > 1 && script_writes(c->script))))
         rc = call_enter_tx(c);
     if (rc == 0)
         rc = call_run_group(c, values, n);
@@ -379,6 +401,7 @@ int lite_run(void *arg, const sqlock_call *number, sqlock_stmt stmt, const sqloc
     if (number != NULL) {
         c.more = number->more;
         c.n_more = number->n_more;
+        c.lazy = (number->flags & SQLOCK_CALL_LAZY) != 0;
     }
     return call_run(&c, values, n, deadline);
 }
@@ -412,7 +435,9 @@ int lite_exec(void *arg, const char *sql, int64_t deadline, sqlock_error *err)
     int rc = 0;
 
     lite_call_start(conn, deadline);
-    rc = lite_prepare(conn, sql, &stmt, err);
+    rc = conn->in_tx ? 0 : tx_set_lazy(conn, 0, err);
+    if (rc == 0)
+        rc = lite_prepare(conn, sql, &stmt, err);
     if (rc == 0) {
         do
             step = sqlite3_step(stmt);
@@ -433,6 +458,8 @@ int lite_begin(void *arg, int64_t deadline, sqlock_error *err)
 
     lite_call_start(conn, deadline);
     rc = lite_check_file(conn, err);
+    if (rc == 0)
+        rc = tx_set_lazy(conn, 0, err);
     if (rc == 0)
         rc = tx_begin(conn, err);
     conn->in_tx = rc == 0;

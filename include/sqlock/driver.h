@@ -105,6 +105,12 @@ typedef struct sqlock_hosts {
 #define SQLOCK_CALL_PAUSES 0x1u
 #define SQLOCK_NOT_YET     1
 
+/* All requests of the call are SQLOCK_REQ_LAZY: its commit need not wait for the disk, nor for a
+ * standby. A statement that goes by this names it as the parameter `:lazy`. A driver that cannot do
+ * it, or not on this database, takes no notice. What is committed later, and waits, must make this
+ * last too. */
+#define SQLOCK_CALL_LAZY 0x2u
+
 /* Requests of one kind, as run() takes them. */
 typedef struct sqlock_group {
     sqlock_stmt stmt;

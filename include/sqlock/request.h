@@ -20,7 +20,8 @@ extern "C" {
  * - JOINS: it begins with namespace and name, and one row answers it. It may travel with those of
  *   other callers.
  * - EACH: if a call with many of them fails, the answers that came before count.
- * - PACES: the time of its answers says how late the next try still makes sense. */
+ * - PACES: the time of its answers says how late the next try still makes sense.
+ * - LAZY: if a crash undoes it, nothing is lost but time. Its commit need not wait for the disk. */
 #define SQLOCK_REQ_READS     0x01u
 #define SQLOCK_REQ_HARMLESS  0x02u
 #define SQLOCK_REQ_ONCE      0x04u
@@ -28,6 +29,7 @@ extern "C" {
 #define SQLOCK_REQ_JOINS     0x10u
 #define SQLOCK_REQ_EACH      0x20u
 #define SQLOCK_REQ_PACES     0x40u
+#define SQLOCK_REQ_LAZY      0x80u
 
 /* 1: a lost reply to a request with these flags leaves a doubt (SQLOCK_MAYBE). */
 #define SQLOCK_LEAVES_DOUBT(flags) (((flags) & (SQLOCK_REQ_READS | SQLOCK_REQ_HARMLESS)) == 0)
@@ -52,7 +54,7 @@ extern "C" {
     X(GUARDED, "guarded", "b:ns b:name b:owner", 1, SQLOCK_REQ_READS)                              \
     X(RENEW, "renew", "b:ns b:name b:owner i:token i:ttl i:not_after", 1,                          \
       SQLOCK_REQ_FORGOTTEN | SQLOCK_REQ_EACH)                                                      \
-    X(RELEASE, "release", "b:ns b:name b:owner i:token", 1, SQLOCK_REQ_JOINS)                      \
+    X(RELEASE, "release", "b:ns b:name b:owner i:token", 1, SQLOCK_REQ_JOINS | SQLOCK_REQ_LAZY)    \
     X(WITHDRAW, "withdraw", "b:ns b:name b:owner i:not_after", 1, SQLOCK_REQ_JOINS)                \
     X(BREAK, "break", "b:ns b:name i:token", 1, SQLOCK_REQ_FORGOTTEN | SQLOCK_REQ_JOINS)           \
     X(LIST, "list", "b:ns b:after b:prefix i:free i:limit", 1, SQLOCK_REQ_READS)                   \

@@ -98,6 +98,10 @@ typedef int (*sqlock_connect_fn)(void *user, void **out_native, sqlock_error *er
  * own tokens is refused (SQLOCK_EREFUSED): set the clock. Or lift the tokens by 2^32 microseconds, 71
  * minutes of a clock, if no other server has drawn larger ones. */
 #define SQLOCK_OPEN_LIFT_TOKENS 0x4u
+/* A release too waits until the disk has it. Without this flag it does not, on PostgreSQL and on SQLite
+ * in WAL mode. After a crash a lock that was released in the last moments may stand until its lease
+ * ends, and SQLOCK_EBUSY names its former holder. Nothing else can be lost. */
+#define SQLOCK_OPEN_DURABLE_RELEASE 0x8u
 
 typedef struct sqlock_open_opts {
     uint32_t size;             /* sizeof(sqlock_open_opts) */

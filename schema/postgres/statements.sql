@@ -7,6 +7,8 @@
 -- schema. schema/qualify.awk says what this demands of a statement.
 
 -- :define now (extract(epoch from clock_timestamp()) * 1000000)::bigint
+-- True. The commit that follows does not wait for the disk, if :lazy says so. The setting ends with the transaction.
+-- :define lazily (NOT :lazy OR set_config('synchronous_commit', 'off', TRUE) = 'off')
 -- How long notes of breaks stay: longer than any lease lasts.
 -- :define month 2678400000000
 -- No lease is longer than 7 days.
@@ -379,7 +381,7 @@ WITH g AS (
     UPDATE {lock} l SET owner = NULL, exp = NULL, since = NULL, label = NULL,
         ended_owner = l.owner, ended_token = l.token, ended_why = {ENDED_RELEASED}, idle_since = {now}
     WHERE l.ns = :ns AND l.name = :name AND l.kind = 0
-      AND l.owner = :owner AND l.token = :token
+      AND l.owner = :owner AND l.token = :token AND {lazily}
     RETURNING l.token
 )
 SELECT 0,
@@ -407,7 +409,7 @@ WITH i AS (
 UPDATE {lock} l SET owner = NULL, exp = NULL, since = NULL, label = NULL,
     ended_owner = l.owner, ended_token = l.token, ended_why = {ENDED_RELEASED}, idle_since = {now}
 FROM k
-WHERE l.ns = k.ns AND l.name = k.name AND l.kind = 0 AND l.owner = k.owner AND l.token = k.token
+WHERE l.ns = k.ns AND l.name = k.name AND l.kind = 0 AND l.owner = k.owner AND l.token = k.token AND {lazily}
 RETURNING (k.ord - 1)::int, {DONE}, l.token, NULL::bigint, {now};
 
 -- :block withdraw

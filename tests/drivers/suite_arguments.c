@@ -36,7 +36,7 @@ CORE_TEST(test_open_refuses_bad_numbers)
     REFUSED(connections, 1, 0, -1, INT32_MAX);
     REFUSED(request_ms, 0, -1, INT32_MIN);
     REFUSED(lease_ms, 0, -1, SQLOCK_LEASE_MIN_MS - 1, SQLOCK_LEASE_MAX_MS + 1, INT32_MIN);
-    REFUSED(flags, 0x80000000u, 0x8u);
+    REFUSED(flags, 0x80000000u, 0x10u);
     REFUSED(grace_ms, -1, SQLOCK_LEASE_MAX_MS + 1);
     REFUSED(size, 0, 3);
 }

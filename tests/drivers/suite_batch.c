@@ -12,19 +12,33 @@ enum { CALLERS = 24, TIME_MS = 20000 };
 static struct gate {
     sqlock_stmt stmt; /* of this request */
     atomic_int shut, entered;
-    atomic_int most;     /* requests in one call */
-    atomic_int mixed;    /* calls with more than one kind */
-    atomic_int lose;     /* so many batches are applied, and their replies lost */
+    atomic_int most;  /* requests in one call */
+    atomic_int mixed; /* calls with more than one kind */
+    atomic_int lazy;  /* calls that need not wait for the disk */
+    atomic_int wrong; /* calls with more than releases that need not, or with releases that need */
+    atomic_int lose;  /* so many batches are applied, and their replies lost */
     atomic_int lose_all; /* the same of all calls */
 } gate;
+
+/* Nothing but releases. */
+static int only_releases(const sqlock_call *call, sqlock_stmt stmt)
+{
+    int only = stmt == SQLOCK_STMT_RELEASE;
+
+    for (size_t i = 0; call != NULL && i < call->n_more; i++)
+        only = only && call->more[i].stmt == SQLOCK_STMT_RELEASE;
+    return only;
+}
 
 static int run_gated(void *conn, const sqlock_call *call, sqlock_stmt stmt,
                      const sqlock_value *values, size_t n, int64_t deadline, sqlock_rows *rows,
                      sqlock_error *err)
 {
     size_t n_all = n;
-    int rc;
+    int lazy = call != NULL && (call->flags & SQLOCK_CALL_LAZY), rc;
 
+    atomic_fetch_add(&gate.lazy, lazy);
+    atomic_fetch_add(&gate.wrong, call != NULL && lazy != only_releases(call, stmt));
     for (size_t i = 0; call != NULL && i < call->n_more; i++)
         n_all += call->more[i].n;
     if (stmt != gate.stmt && n_all == n)
@@ -132,6 +146,7 @@ static void together(sqlock_stmt stmt)
     for (int i = 0; i < CALLERS; i++)
         pthread_join(c[i].thread, NULL);
     assert_true(atomic_load(&gate.most) > 1);
+    assert_int_equal(atomic_load(&gate.wrong), 0);
 }
 
 /* The names have rows, and are free. Their next tokens differ. */
@@ -199,6 +214,7 @@ TEST_AFTER(begin_crowd, test_P2_batches_of_acquires_and_releases_take_and_free_e
         together(SQLOCK_STMT_RELEASE);
         for (int i = 0; i < CALLERS; i++)
             assert_released(other, &crowd.callers[i]);
+        assert_true(atomic_load(&gate.lazy) > 0);
         drop_all();
     }
 }

@@ -10,11 +10,21 @@ extern const sqlock_dialect sqlock_postgres_dialect;
 
 /* ---- asking ---------------------------------------------------------------------------------- */
 
-static void pg_send(PGconn *c, const char *sql, const sqlock_value *v, int n)
+/* Behind the request's own parameters, if it is one of those that need not wait for the disk. */
+static int add_lazy(sqlock_stmt stmt, Oid *types, const char **values, int n)
 {
-    Oid types[8];
-    const char *values[8];
-    int lengths[8], formats[8];
+    if (!(sqlock_postgres_dialect.scripts[stmt].flags & SQLOCK_REQ_LAZY))
+        return n;
+    types[n] = 16; /* bool */
+    values[n] = "t";
+    return n + 1;
+}
+
+static void pg_send(PGconn *c, sqlock_stmt stmt, const char *sql, const sqlock_value *v, int n)
+{
+    Oid types[9];
+    const char *values[9];
+    int lengths[9] = {0}, formats[9] = {0};
     char numbers[8][24];
     for (int i = 0; i < n; i++) {
         int is_int = v[i].type == SQLOCK_INT;
@@ -24,6 +34,7 @@ static void pg_send(PGconn *c, const char *sql, const sqlock_value *v, int n)
         values[i] = is_int ? numbers[i] : v[i].data;
         lengths[i] = is_int ? 0 : (int)v[i].len;
     }
+    n = add_lazy(stmt, types, values, n);
     PQsendQueryParams(c, sql, n, types, values, lengths, formats, 0);
 }
 
@@ -86,17 +97,18 @@ static char *pg_array(sqlock_stmt stmt, const request *r, int n, int col)
 static void pg_start(conn c, const script *s, const request *r, int n)
 {
     sqlock_value v[8];
-    Oid types[8];
-    const char *values[8];
+    Oid types[9];
+    const char *values[9];
     int n_params = bind_request(s->stmt, r, v);
     if (!s->many) {
-        pg_send(c.pg, s->step[0], v, n_params);
+        pg_send(c.pg, s->stmt, s->step[0], v, n_params);
         return;
     }
     for (int i = 0; i < n_params; i++) {
         types[i] = v[i].type == SQLOCK_INT ? 1016 : 1001; /* int8[], bytea[] */
         values[i] = pg_array(s->stmt, r, n, i);
     }
+    n_params = add_lazy(s->stmt, types, values, n_params);
     PQsendQueryParams(c.pg, s->step[0], n_params, types, values, NULL, NULL, 0);
 }
 

@@ -1,0 +1,187 @@
+/* Releases do not wait for the disk, nor for a standby: what a crash may then undo, and what not
+ * (P1, P2, P5). The same for SQLite's files: tests/input/file_others_test.c. */
+#include "tests/faults/faults.h"
+
+#include <signal.h>
+#include <string.h>
+
+#include "tests/lib/private.h"
+
+#ifdef TEST_HAVE_POSTGRES
+
+static sqlock_error err;
+
+#define NAME "nightly"
+
+enum { LEASE_MS = 3000 };
+
+static struct db db;
+static sqlock *managers[2];
+
+static void begin(unsigned flags)
+{
+    db = private_new("lazy");
+    db.flags = flags;
+    db.request_ms = patience_ms(1000);
+    for (int i = 0; i < 2; i++)
+        managers[i] = db_open(db);
+    lock_draw(managers[1], NAME);
+}
+
+static int64_t pid_of(const char *what)
+{
+    return private_number("SELECT pid FROM pg_stat_activity WHERE backend_type = '%s'", what);
+}
+
+/* ---- a crash --------------------------------------------------------------------------------- */
+
+/* What nobody waits for stays in the server's memory. */
+static void writer_stopped(void)
+{
+    assert_int_equal(kill((pid_t)pid_of("walwriter"), SIGSTOP), 0);
+    private_exec("CHECKPOINT");
+}
+
+static void crash(void)
+{
+    private_restart(0);
+    for (int i = 0; i < 2; i++) {
+        sqlock_close(managers[i]);
+        managers[i] = db_open(db);
+    }
+}
+
+static sqlock_lock *released_and_crashed(unsigned flags)
+{
+    sqlock_lock *lock;
+
+    begin(flags);
+    lock = lock_take(managers[0], NAME, LEASE_MS, 0);
+    writer_stopped();
+    assert_ok(sqlock_release(lock, &err), &err);
+    assert_int_equal(row_of(managers[1], NAME).held, 0);
+    crash();
+    return lock;
+}
+
+/* The lock stands until the lease of its former holder ends. Tokens go on above its token. */
+TEST(test_P5_release_that_a_crash_undid_stands_until_its_lease_ends)
+{
+    sqlock_lock *was = released_and_crashed(0), *lock = NULL;
+    struct row row = row_of(managers[1], NAME);
+    int64_t token = sqlock_lock_token(was);
+
+    assert_int_equal(row.held, 1);
+    assert_int_equal(row.token, token);
+    assert_code(SQLOCK_EBUSY, lock_try(managers[1], NAME, 0, &lock, &err), &err);
+    lock = lock_take(managers[1], NAME, LEASE_MS, 0); /* waits */
+    assert_true(sqlock_lock_token(lock) > token);
+    lock_give(lock);
+    sqlock_lock_free(was);
+}
+
+TEST(test_P5_durable_release_outlives_a_crash)
+{
+    sqlock_lock *was = released_and_crashed(SQLOCK_OPEN_DURABLE_RELEASE);
+
+    assert_int_equal(row_of(managers[1], NAME).held, 0);
+    assert_true(lock_draw(managers[1], NAME) > sqlock_lock_token(was));
+    sqlock_lock_free(was);
+}
+
+/* The grant waits for the disk, and takes the release before it along. */
+TEST(test_P1_grant_behind_a_release_outlives_a_crash)
+{
+    sqlock_lock *lock, *next = NULL;
+    struct row row;
+
+    begin(0);
+    lock = lock_take(managers[0], NAME, LEASE_MS, 0);
+    writer_stopped();
+    lock_give(lock);
+    lock = lock_take(managers[1], NAME, 60000, 0);
+    crash();
+    row = row_of(managers[0], NAME);
+    assert_int_equal(row.held, 1);
+    assert_int_equal(row.token, sqlock_lock_token(lock));
+    assert_code(SQLOCK_EBUSY, lock_try(managers[0], NAME, 0, &next, &err), &err);
+    sqlock_lock_free(lock);
+}
+
+/* ---- a standby that does not answer ---------------------------------------------------------- */
+
+static void standby_wanted(bool wanted)
+{
+    private_set("synchronous_standby_names", wanted ? "nobody" : "");
+    sleep_ms(50); /* until the checkpointer has said so */
+}
+
+TEST(test_P5_release_waits_for_no_standby)
+{
+    sqlock_lock *lock;
+
+    begin(0);
+    lock = lock_take(managers[0], NAME, 60000, 0);
+    standby_wanted(true);
+    assert_ok(sqlock_release(lock, &err), &err);
+    assert_int_equal(row_of(managers[1], NAME).held, 0);
+    sqlock_lock_free(lock);
+}
+
+TEST(test_P5_durable_release_waits_for_the_standby)
+{
+    sqlock_lock *lock;
+
+    begin(SQLOCK_OPEN_DURABLE_RELEASE);
+    lock = lock_take(managers[0], NAME, 60000, 0);
+    standby_wanted(true);
+    assert_code(SQLOCK_EUNSURE, sqlock_release(lock, &err), &err);
+    standby_wanted(false);
+    assert_ok(sqlock_release(lock, &err), &err);
+    sqlock_lock_free(lock);
+}
+
+/* Also on the connection that has just sent a release. */
+TEST(test_P1_all_but_releases_wait_for_the_standby)
+{
+    sqlock_lock *lock, *broken, *other = NULL;
+
+    begin(0);
+    lock = lock_take(managers[0], "a", 60000, 0);
+    broken = lock_take(managers[0], "b", 60000, 0);
+    lock_draw(managers[0], "c");
+    standby_wanted(true);
+    assert_code(SQLOCK_EUNSURE, sqlock_break(managers[0], "b", sqlock_lock_token(broken), &err),
+                &err);
+    assert_code(SQLOCK_EUNSURE, sqlock_renew(lock, &err), &err);
+    assert_code(SQLOCK_EUNSURE, lock_try(managers[1], "c", 0, &other, &err), &err);
+    standby_wanted(false);
+    sqlock_lock_free(other);
+    sqlock_lock_free(broken);
+    sqlock_lock_free(lock);
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    if (managers[0] != NULL)
+        standby_wanted(false);
+    for (int i = 0; i < 2; i++) {
+        sqlock_close(managers[i]);
+        managers[i] = NULL;
+    }
+    return 0;
+}
+
+TEST_MAIN_EACH(NULL, teardown)
+
+#else
+
+TEST(test_releases_that_do_not_wait_for_the_disk)
+{
+    private_url(); /* skips */
+}
+
+TEST_MAIN_EACH(NULL, NULL)
+
+#endif
