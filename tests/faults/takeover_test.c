@@ -157,7 +157,7 @@ TEST(test_P2_tokens_rise_when_a_pooler_leads_back_to_the_old_primary)
     lead_to(link, &a, NULL);
     if ((db.url = pooler_start(link, 4)) == NULL)
         skip();
-    m = db_open(db_with(db, SQLOCK_OPEN_UNPREPARED));
+    m = db_open(db_with(db, SQLOCK_OPEN_UNPREPARED | SQLOCK_OPEN_DURABLE_RELEASE));
     first = lock_draw(m, "x");
     assert_soon(server_number(&b, "SELECT count(*) FROM sqlock_lock") == 1, patience_ms(10000));
     server_promote(&b);
