@@ -83,7 +83,7 @@ function add_step(list, sql, flags,    n) {
 }
 function end_step() {
     if (list == "") return
-    if (same) { text_same = text[block, "steps", same]; add_step(list, text_same, step_flag) }
+    if (same) add_step(list, text[block, "steps", same], flag[block, "steps", same])
     else add_step(list, sql, step_flag)
     list = ""; sql = ""; same = 0
 }
@@ -221,7 +221,8 @@ kind == "statements" && /^-- :block / {
 kind == "statements" && !ours && (block in instead) { next }
 kind == "statements" && /^-- :(step|array)/ {
     end_step(); list = $2 == ":array" ? "array_steps" : "steps"
-    step_flag = $3 == "write" ? "SQLOCK_STEP_WRITE" : $3 == "aside" ? "SQLOCK_STEP_ASIDE" : "0"
+    step_flag = $3 == "write" ? "SQLOCK_STEP_WRITE" : $3 == "aside" ? "SQLOCK_STEP_ASIDE" : \
+        $3 == "look" ? "SQLOCK_STEP_ASIDE | SQLOCK_STEP_LOOK" : "0"
     same = $3 == "same" ? $4 : 0
     next
 }

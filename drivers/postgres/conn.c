@@ -311,7 +311,6 @@ void pg_close(void *conn)
     conn_forget_scripts(c);
     sqlock_mem_free(c->at.name);
     PQclear(c->at.kept);
-    while (c->at.n_answers > 0)
-        PQclear(c->at.answers[--c->at.n_answers]);
+    pg_packet_clear(c);
     sqlock_mem_free(c);
 }

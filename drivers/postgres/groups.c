@@ -1,40 +1,48 @@
-/* Requests of several kinds in one packet: a statement for each kind, which the server runs one
- * after the other in one transaction. It commits when it reads the end of the packet. */
+/* Several statements in one packet, which the server runs one after the other in one transaction.
+ * It commits when it reads the end of the packet. They are requests of several kinds, a statement
+ * for each kind; or a step and the look behind it. */
 #include <string.h>
 
 #include "postgres.h"
 
+void pg_packet_clear(struct pg_conn *c)
+{
+    while (c->at.n_answers > 0)
+        PQclear(c->at.answers[--c->at.n_answers]);
+}
+
 #ifdef LIBPQ_HAS_PIPELINING
 
-static struct pg_step group_step(const struct pg_conn *c, const sqlock_group *g)
+static char **part_name(struct pg_conn *c, const struct pg_part *part)
 {
-    return (struct pg_step){g->stmt, 1, 0, 0, c->scripts[g->stmt].array_steps[0].sql};
+    return &c->prepared[part->step.stmt][part->step.array][part->step.n];
 }
 
-static char **group_name(struct pg_conn *c, const sqlock_group *g)
+/* After a pause the first one without a name is the one that is being prepared. */
+static int packet_prepare(struct pg_conn *c, const struct pg_call *call,
+                          const struct pg_part *parts, size_t n)
 {
-    return &c->prepared[g->stmt][1][0];
-}
+    int rc = 0;
 
-static int group_prepare(struct pg_conn *c, const struct pg_call *call, const sqlock_group *g,
-                         const struct pg_params *p)
-{
-    struct pg_step step = group_step(c, g);
-
-    return c->unprepared || *group_name(c, g) != NULL ? 0 : pg_prepare(c, call, &step, p);
+    for (size_t i = 0; rc == 0 && !c->unprepared && i < n; i++)
+        if (*part_name(c, &parts[i]) == NULL)
+            rc = pg_prepare(c, call, &parts[i].step, parts[i].params);
+    return rc;
 }
 
 /* Into libpq's memory. */
-static int group_send(struct pg_conn *c, const sqlock_group *g, const struct pg_params *p)
+static int part_send(struct pg_conn *c, const struct pg_part *part)
 {
-    return c->unprepared ? PQsendQueryParams(c->pg, group_step(c, g).sql, p->n, p->types, p->data,
+    const struct pg_params *p = part->params;
+
+    return c->unprepared ? PQsendQueryParams(c->pg, part->step.sql, p->n, p->types, p->data,
                                              p->lens, p->formats, 1)
-                         : PQsendQueryPrepared(c->pg, *group_name(c, g), p->n, p->data, p->lens,
+                         : PQsendQueryPrepared(c->pg, *part_name(c, part), p->n, p->data, p->lens,
                                                p->formats, 1);
 }
 
-static int groups_send(struct pg_conn *c, const struct pg_call *call, const sqlock_group *groups,
-                       const struct pg_params *params, size_t n)
+static int packet_send(struct pg_conn *c, const struct pg_call *call, const struct pg_part *parts,
+                       size_t n)
 {
     int rc = pg_ready(c, call), sent = 1;
 
@@ -42,7 +50,7 @@ static int groups_send(struct pg_conn *c, const struct pg_call *call, const sqlo
         return rc;
     sent = PQenterPipelineMode(c->pg);
     for (size_t i = 0; sent && i < n; i++)
-        sent = group_send(c, &groups[i], &params[i]);
+        sent = part_send(c, &parts[i]);
     if (!sent) { /* the server commits nothing without the packet's end */
         rc = pg_fail_lost(c, call);
         call->err->flags &= ~SQLOCK_MAYBE;
@@ -53,34 +61,21 @@ static int groups_send(struct pg_conn *c, const struct pg_call *call, const sqlo
     return PQpipelineSync(c->pg) ? 0 : pg_fail_lost(c, call);
 }
 
-/* Without memory for all parameters nothing is sent. */
-static int groups_begin(struct pg_conn *c, const struct pg_call *call, const sqlock_group *groups,
+static int packet_begin(struct pg_conn *c, const struct pg_call *call, const struct pg_part *parts,
                         size_t n)
 {
-    struct pg_params *params = sqlock_mem_alloc(n * sizeof *params);
-    int rc = 0;
+    int rc = packet_prepare(c, call, parts, n);
 
-    if (params == NULL)
-        return sqlock_error_set(call->err, SQLOCK_ENOMEM, 0, "out of memory");
-    for (size_t i = 0; rc == 0 && i < n; i++)
-        rc = pg_params_of(c, call, &groups[i], 1, &params[i]);
-    for (size_t i = c->under_way ? c->at.request : 0; rc == 0 && i < n; i++) {
-        c->at.request = i;
-        rc = group_prepare(c, call, &groups[i], &params[i]);
-    }
     if (rc == 0)
-        rc = groups_send(c, call, groups, params, n);
-    for (size_t i = 0; i < n; i++)
-        pg_params_free(&params[i]);
-    sqlock_mem_free(params);
+        rc = packet_send(c, call, parts, n);
     if (rc < 0)
         c->under_way = c->at.piped = 0;
     return rc;
 }
 
-/* A failure, or the answer of the next group. What the server skipped after a failure is no news.
+/* A failure, or the answer of the next part. What the server skipped after a failure is no news.
  */
-static void groups_keep(struct pg_conn *c, PGresult *res)
+static void packet_keep(struct pg_conn *c, PGresult *res)
 {
     size_t n = c->at.n_answers;
     int failed = n > 0 && !pg_result_is_success(c->at.answers[n - 1]);
@@ -92,7 +87,7 @@ static void groups_keep(struct pg_conn *c, PGresult *res)
 }
 
 /* Up to the packet's end. The end of each answer is a NULL. */
-static int groups_read(struct pg_conn *c, const struct pg_call *call)
+static int packet_read(struct pg_conn *c, const struct pg_call *call)
 {
     for (int ends = 0; ends < 2;) {
         PGresult *res = NULL;
@@ -109,9 +104,101 @@ static int groups_read(struct pg_conn *c, const struct pg_call *call)
             PQclear(res);
             return 0;
         }
-        groups_keep(c, res);
+        packet_keep(c, res);
     }
     return 0; /* the link broke, which the last answer says */
+}
+
+static int packet_collect(struct pg_conn *c, const struct pg_call *call, size_t n)
+{
+    int rc = packet_read(c, call);
+    PGresult *last;
+
+    if (rc == SQLOCK_NOT_YET)
+        return rc;
+    c->under_way = c->at.piped = 0;
+    last = c->at.n_answers > 0 ? c->at.answers[c->at.n_answers - 1] : NULL;
+    if (rc == 0 && (!PQexitPipelineMode(c->pg) ||
+                    (c->at.n_answers < n && (last == NULL || pg_result_is_success(last)))))
+        rc = pg_fail_lost(c, call);
+    if (rc == 0)
+        rc = pg_check(c, call, last);
+    if (rc == 0)
+        c->answered = sqlock_now_us();
+    else
+        pg_packet_clear(c);
+    return rc;
+}
+
+/* 1: new names and plans may cure it, and nothing was applied. */
+static int packet_is_curable(struct pg_conn *c, const struct pg_call *call,
+                             const struct pg_part *parts, size_t n)
+{
+    if (!pg_is_stale(c, call->err))
+        return 0;
+    for (size_t i = 0; i < n; i++) {
+        sqlock_mem_free(*part_name(c, &parts[i]));
+        *part_name(c, &parts[i]) = NULL;
+    }
+    memset(call->err, 0, sizeof *call->err);
+    return 1;
+}
+
+static int packet_run_once(struct pg_conn *c, const struct pg_call *call,
+                           const struct pg_part *parts, size_t n)
+{
+    int rc = c->at.piped ? 0 : packet_begin(c, call, parts, n);
+
+    return rc != 0 ? rc : packet_collect(c, call, n);
+}
+
+int pg_run_packet(struct pg_conn *c, const struct pg_call *call, const struct pg_part *parts,
+                  size_t n)
+{
+    int rc = packet_run_once(c, call, parts, n);
+
+    return rc < 0 && packet_is_curable(c, call, parts, n) ? packet_run_once(c, call, parts, n) : rc;
+}
+
+static void groups_name(const struct pg_conn *c, const sqlock_group *groups, size_t n,
+                        struct pg_part *parts)
+{
+    for (size_t i = 0; i < n; i++) {
+        const sqlock_script *script = &c->scripts[groups[i].stmt];
+
+        parts[i].step = (struct pg_step){groups[i].stmt, 1, 0, 0, script->array_steps[0].sql};
+    }
+}
+
+/* Without memory for all parameters nothing is sent. */
+static int groups_begin(struct pg_conn *c, const struct pg_call *call, const sqlock_group *groups,
+                        struct pg_part *parts, size_t n)
+{
+    struct pg_params *params = sqlock_mem_alloc(n * sizeof *params);
+    int rc = 0;
+
+    if (params == NULL)
+        return sqlock_error_set(call->err, SQLOCK_ENOMEM, 0, "out of memory");
+    for (size_t i = 0; i < n; i++) {
+        params[i].n_owned = 0;
+        parts[i].params = &params[i];
+    }
+    for (size_t i = 0; rc == 0 && i < n; i++)
+        rc = pg_params_of(c, call, &groups[i], 1, &params[i]);
+    if (rc == 0)
+        rc = packet_begin(c, call, parts, n);
+    for (size_t i = 0; i < n; i++)
+        pg_params_free(&params[i]);
+    sqlock_mem_free(params);
+    return rc;
+}
+
+static int groups_run_once(struct pg_conn *c, const struct pg_call *call,
+                           const sqlock_group *groups, struct pg_part *parts, size_t n)
+{
+    int rc = c->at.piped ? 0 : groups_begin(c, call, groups, parts, n);
+
+    return rc != 0 ? rc : packet_collect(c, call, n);
 }
 
 static int groups_take(struct pg_conn *c, const struct pg_call *call, const sqlock_group *groups,
@@ -124,52 +211,17 @@ static int groups_take(struct pg_conn *c, const struct pg_call *call, const sqlo
         rc = pg_rows_take(c->at.answers[i], rows, first);
         first += groups[i].n;
     }
+    pg_packet_clear(c);
     return rc == 0 ? 0 /* else the server has done it */
                    : sqlock_error_set(call->err, rc, call->applies ? SQLOCK_MAYBE : 0,
                                       "no memory for the answer");
-}
-
-static void groups_clear(struct pg_conn *c)
-{
-    while (c->at.n_answers > 0)
-        PQclear(c->at.answers[--c->at.n_answers]);
-}
-
-static int groups_collect(struct pg_conn *c, const struct pg_call *call, const sqlock_group *groups,
-                          size_t n, sqlock_rows *rows)
-{
-    int rc = groups_read(c, call);
-    PGresult *last;
-
-    if (rc == SQLOCK_NOT_YET)
-        return rc;
-    c->under_way = c->at.piped = 0;
-    last = c->at.n_answers > 0 ? c->at.answers[c->at.n_answers - 1] : NULL;
-    if (rc == 0 && (!PQexitPipelineMode(c->pg) ||
-                    (c->at.n_answers < n && (last == NULL || pg_result_is_success(last)))))
-        rc = pg_fail_lost(c, call);
-    if (rc == 0)
-        rc = pg_check(c, call, last);
-    if (rc == 0) {
-        c->answered = sqlock_now_us();
-        rc = groups_take(c, call, groups, rows);
-    }
-    groups_clear(c);
-    return rc;
-}
-
-static int groups_run_once(struct pg_conn *c, const struct pg_call *call,
-                           const sqlock_group *groups, size_t n, sqlock_rows *rows)
-{
-    int rc = c->at.piped ? 0 : groups_begin(c, call, groups, n);
-
-    return rc != 0 ? rc : groups_collect(c, call, groups, n, rows);
 }
 
 int pg_run_groups(struct pg_conn *c, const struct pg_call *call, const sqlock_group *first,
                   const sqlock_call *more, sqlock_rows *rows)
 {
     sqlock_group groups[PG_GROUPS_MAX];
+    struct pg_part parts[PG_GROUPS_MAX];
     size_t n = 1 + more->n_more;
     int rc;
 
@@ -177,18 +229,24 @@ int pg_run_groups(struct pg_conn *c, const struct pg_call *call, const sqlock_gr
         return sqlock_error_set(call->err, SQLOCK_EINVAL, 0, "too many kinds of requests");
     groups[0] = *first;
     memcpy(groups + 1, more->more, more->n_more * sizeof *groups);
-    rc = groups_run_once(c, call, groups, n, rows);
-    if (rc >= 0 || !pg_is_stale(c, call->err))
-        return rc;
-    for (size_t i = 0; i < n; i++) { /* a new name and plan cure it, and nothing was applied */
-        sqlock_mem_free(*group_name(c, &groups[i]));
-        *group_name(c, &groups[i]) = NULL;
-    }
-    memset(call->err, 0, sizeof *call->err);
-    return groups_run_once(c, call, groups, n, rows);
+    groups_name(c, groups, n, parts);
+    rc = groups_run_once(c, call, groups, parts, n);
+    if (rc < 0 && packet_is_curable(c, call, parts, n))
+        rc = groups_run_once(c, call, groups, parts, n);
+    return rc == 0 ? groups_take(c, call, groups, rows) : rc;
 }
 
 #else
+
+int pg_run_packet(struct pg_conn *c, const struct pg_call *call, const struct pg_part *parts,
+                  size_t n)
+{
+    (void)c;
+    (void)parts;
+    (void)n;
+    return sqlock_error_set(call->err, SQLOCK_EINVAL, 0,
+                            "this libpq sends one statement at a time");
+}
 
 int pg_run_groups(struct pg_conn *c, const struct pg_call *call, const sqlock_group *first,
                   const sqlock_call *more, sqlock_rows *rows)

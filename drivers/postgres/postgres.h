@@ -54,9 +54,9 @@ struct pg_conn {
         size_t request, step;
         char *name;     /* of the statement that is being prepared */
         PGresult *kept; /* of the present statement */
-        int piped;      /* all groups have been sent */
+        int piped;      /* all of a packet has been sent */
         size_t n_answers;
-        PGresult *answers[PG_GROUPS_MAX]; /* of groups: the first failure is the last of them */
+        PGresult *answers[PG_GROUPS_MAX]; /* of a packet: the first failure is the last of them */
     } at;
     int64_t answered; /* when the last one was done */
     const sqlock_script *scripts;
@@ -83,7 +83,8 @@ struct pg_conn {
     uint32_t tag[2];
     unsigned last_prepared;
     char *prepared[SQLOCK_STMT_COUNT][2][PG_STEPS_MAX]; /* [array]; NULL: not prepared */
-    Oid *types[SQLOCK_STMT_COUNT]; /* of the script's parameters and :lazy; NULL: not read yet */
+    Oid *types[SQLOCK_STMT_COUNT];     /* of the script's parameters and :lazy; NULL: not read yet */
+    uint8_t looked[SQLOCK_STMT_COUNT]; /* 1: the last time the first step did nothing */
 };
 
 /* One call of a slot of the driver's tables. */
@@ -188,7 +189,18 @@ int pg_begin(void *conn, int64_t deadline, sqlock_error *err);
 int pg_commit(void *conn, int64_t deadline, sqlock_error *err);
 int pg_rollback(void *conn, int64_t deadline, sqlock_error *err);
 
-/* groups.c: the first group, and those behind it, in one transaction. */
+/* A statement of a packet, and its values. */
+struct pg_part {
+    struct pg_step step;
+    const struct pg_params *params;
+};
+
+/* groups.c: some statements in one transaction. On success c->at.answers has what they answered,
+ * and pg_packet_clear() must follow. */
+int pg_run_packet(struct pg_conn *c, const struct pg_call *call, const struct pg_part *parts,
+                  size_t n);
+void pg_packet_clear(struct pg_conn *c);
+/* The first group, and those behind it. */
 int pg_run_groups(struct pg_conn *c, const struct pg_call *call, const sqlock_group *first,
                   const sqlock_call *more, sqlock_rows *rows);
 

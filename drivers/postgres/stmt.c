@@ -100,6 +100,51 @@ static int step_run(struct pg_conn *c, const struct pg_call *call, const struct 
     return step_run_prepared(c, call, step, p, out_res);
 }
 
+/* Of the statements that were sent the first with a row is the answer. *out_n: its rows. */
+static int answers_take(const struct pg_call *call, PGresult *const *answers, size_t n,
+                        sqlock_rows *rows, size_t request, int *out_n)
+{
+    size_t i = 0;
+    int rc;
+
+    while (i + 1 < n && PQntuples(answers[i]) == 0)
+        i++;
+    *out_n = PQntuples(answers[i]);
+    rc = pg_rows_take(answers[i], rows, request);
+    return rc == 0 ? 0 /* else the server has done it */
+                   : sqlock_error_set(call->err, rc, call->applies ? SQLOCK_MAYBE : 0,
+                                      "no memory for the answer");
+}
+
+/* n: a step, or a step and the look behind it. */
+static int script_run_steps(struct pg_conn *c, const struct pg_call *call,
+                            const struct pg_part *parts, size_t n, sqlock_rows *rows,
+                            size_t request, int *out_n)
+{
+    const struct pg_step *step = &parts->step;
+    PGresult *one = NULL;
+    PGresult *const *answers = n == 1 ? &one : c->at.answers;
+    int rc =
+        n == 1 ? step_run(c, call, step, parts->params, &one) : pg_run_packet(c, call, parts, n);
+
+    if (rc != 0)
+        return rc;
+    if (step->n == 0 && !step->array && step->stmt < SQLOCK_STMT_COUNT)
+        c->looked[step->stmt] = PQntuples(answers[0]) == 0;
+    rc = answers_take(call, answers, n, rows, request, out_n);
+    PQclear(one);
+    pg_packet_clear(c);
+    return rc;
+}
+
+/* The first step did nothing the last time, and may do nothing again: a wait for a lock that is
+ * held, or names that are new. Both in one packet spare a round trip. */
+static int script_is_paired(const struct pg_conn *c, const sqlock_script *script, sqlock_stmt stmt)
+{
+    return PG_CAP_GROUPS && stmt < SQLOCK_STMT_COUNT && c->looked[stmt] && !c->adopted &&
+           !c->in_tx && script->n_steps > 1 && (script->steps[1].flags & SQLOCK_STEP_LOOK);
+}
+
 /* The first step that returns a row ends the script. Steps before it that returned none have not
  * done yet what the request is for. So a failure after them is the failure of the present step
  * alone. */
@@ -107,31 +152,22 @@ static int script_run(struct pg_conn *c, const struct pg_call *call, const sqloc
                       sqlock_stmt stmt, int array, const struct pg_params *p, sqlock_rows *rows,
                       size_t request)
 {
-    size_t n_steps = array ? script->n_array_steps : script->n_steps;
+    size_t n_steps = array ? script->n_array_steps : script->n_steps, n = 1;
     const sqlock_step *steps = array ? script->array_steps : script->steps;
+    int once = (script->flags & SQLOCK_REQ_ONCE) != 0, n_rows = 0, rc = 0;
 
-    for (size_t i = c->under_way ? c->at.step : 0; i < n_steps; i++) {
-        struct pg_step step = {stmt, array, (script->flags & SQLOCK_REQ_ONCE) != 0, i,
-                               steps[i].sql};
+    for (size_t i = c->under_way ? c->at.step : 0; rc == 0 && n_rows == 0 && i < n_steps; i += n) {
         int aside = (steps[i].flags & SQLOCK_STEP_ASIDE) != 0;
         struct pg_call own = {call->deadline, call->applies && !aside, call->err};
-        PGresult *res = NULL;
-        int n_rows;
-        int rc = step_run(c, &own, &step, p, &res);
+        struct pg_part parts[2] = {{{stmt, array, once, i, steps[i].sql}, p}};
 
+        n = i == 0 && !array && script_is_paired(c, script, stmt) ? 2 : 1;
+        if (n == 2)
+            parts[1] = (struct pg_part){{stmt, 0, once, 1, steps[1].sql}, p};
         c->at.step = i;
-        if (rc != 0)
-            return rc;
-        n_rows = PQntuples(res);
-        rc = pg_rows_take(res, rows, request);
-        PQclear(res);
-        if (rc != 0) /* the server has done it */
-            return sqlock_error_set(call->err, rc, own.applies ? SQLOCK_MAYBE : 0,
-                                    "no memory for the answer");
-        if (n_rows > 0)
-            break;
+        rc = script_run_steps(c, &own, parts, n, rows, request, &n_rows);
     }
-    return 0;
+    return rc;
 }
 
 int pg_params_of(struct pg_conn *c, const struct pg_call *call, const sqlock_group *g, int array,

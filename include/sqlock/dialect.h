@@ -18,6 +18,8 @@ extern "C" {
                                   SQLOCK_MAYBE is not set */
 #define SQLOCK_STEP_HEARS 0x4u /* on an adopted connection: this step mostly waits. cancel() ends it
                                   within half a second or so, and may lose its place in a queue */
+#define SQLOCK_STEP_LOOK  0x8u /* this step only reads why the one before it did nothing: a driver may
+                                  send both in one packet and transaction */
 
 /* One statement. For a driver that can send several in one packet: statements with `;` between
  * them, of which the last one's rows count.
