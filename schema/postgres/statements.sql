@@ -44,6 +44,8 @@
 -- A session that sets nothing may come with synchronous_commit off and be accepted (SQLOCK_OPEN_ACCEPT_WEAK). This
 -- turns it on for the transaction: a token that was handed out and then forgotten would be handed out again.
 -- :define durable (current_setting('synchronous_commit') <> 'off' OR set_config('synchronous_commit', 'on', true) = 'on')
+-- The opposite: what the transaction writes may be lost in a crash, as long as no later commit has reached the disk.
+-- :define unwaited set_config('synchronous_commit', 'off', true) = 'off'
 
 -- Always true of the requests u of an array. The planner expects ten requests, and would rather read a small table whole
 -- than look for ten keys. It would go on when the table has grown. With this it expects one, and goes by the primary
@@ -186,8 +188,13 @@ SELECT 0, {DONE} FROM (SELECT count(*) FROM g) one;
 -- The time limit is checked again under the lock: by then another look may have reported that this request was not
 -- granted.
 -- During the grace after a loss, only the holder itself is granted the lock (GRACE).
--- No row: the lock has no row yet. The next step makes it, the last one tries again. A pruner raises the floor before
--- it takes a row away. So a session that finds the row made after that reads the new floor too.
+-- A grant is the row that the UPDATE returns. Where none comes, nothing was granted, and nothing will be by this step.
+-- The second step only says why not, as the row is by then. SKIPPED: others came and went between the two, or have
+-- locked the row. Try again. It costs a refusal one more statement, and a grant none.
+-- No row of either: the lock has no row yet. The third step makes it, and does not wait for the disk. A row without a
+-- grant may be lost, and the commit of a grant in it takes it to the disk too. Then the first two steps come again. A
+-- pruner raises the floor before it takes a row away. So a session that finds the row made after that reads the new
+-- floor too.
 -- :step
 WITH k AS (
     SELECT c.ns, c.name, m.fence_floor AS floor, {now} AS t
@@ -200,49 +207,47 @@ WITH k AS (
       AND {now} <= :not_after AND {durable}
       AND (NOT {graced} OR (c.owner = :owner AND c.exp > {now}) IS TRUE)
     FOR UPDATE OF c SKIP LOCKED
-), g AS (
-    UPDATE {lock} l SET
-        token = CASE WHEN l.owner = :owner AND l.exp > k.t AND l.token > k.floor THEN l.token
-                     ELSE greatest(l.token, k.floor) + 1 END,
-        since = CASE WHEN l.owner = :owner AND l.exp > k.t THEN l.since ELSE k.t END,
-        ended_owner = CASE WHEN l.owner IS NULL OR l.owner = :owner AND l.exp > k.t
-                           THEN l.ended_owner ELSE l.owner END,
-        ended_token = CASE WHEN l.owner IS NULL OR l.owner = :owner AND l.exp > k.t
-                           THEN l.ended_token ELSE l.token END,
-        ended_why = CASE WHEN l.owner IS NULL OR l.owner = :owner AND l.exp > k.t
-                         THEN l.ended_why ELSE {ENDED_TAKEN} END,
-        owner = :owner, exp = k.t + :ttl, ttl = :ttl, label = :label, idle_since = NULL
-    FROM k
-    WHERE l.ns = k.ns AND l.name = k.name AND l.kind = 0
-      AND (l.owner IS NULL OR l.owner = :owner OR l.exp <= k.t)
-      AND (l.ended_why <> {ENDED_RELEASED} OR (l.ended_owner = :owner) IS NOT TRUE)
-      AND (l.withdrawn = :owner) IS NOT TRUE
-      AND {now} <= :not_after
-    RETURNING l.token, l.since, l.exp, k.t
 )
+UPDATE {lock} l SET
+    token = CASE WHEN l.owner = :owner AND l.exp > k.t AND l.token > k.floor THEN l.token
+                 ELSE greatest(l.token, k.floor) + 1 END,
+    since = CASE WHEN l.owner = :owner AND l.exp > k.t THEN l.since ELSE k.t END,
+    ended_owner = CASE WHEN l.owner IS NULL OR l.owner = :owner AND l.exp > k.t
+                       THEN l.ended_owner ELSE l.owner END,
+    ended_token = CASE WHEN l.owner IS NULL OR l.owner = :owner AND l.exp > k.t
+                       THEN l.ended_token ELSE l.token END,
+    ended_why = CASE WHEN l.owner IS NULL OR l.owner = :owner AND l.exp > k.t
+                     THEN l.ended_why ELSE {ENDED_TAKEN} END,
+    owner = :owner, exp = k.t + :ttl, ttl = :ttl, label = :label, idle_since = NULL
+FROM k
+WHERE l.ns = k.ns AND l.name = k.name AND l.kind = 0
+  AND (l.owner IS NULL OR l.owner = :owner OR l.exp <= k.t)
+  AND (l.ended_why <> {ENDED_RELEASED} OR (l.ended_owner = :owner) IS NOT TRUE)
+  AND (l.withdrawn = :owner) IS NOT TRUE
+  AND {now} <= :not_after
+RETURNING 0, {DONE}, l.token, l.exp - k.t, k.t, l.since;
+-- :step look
 SELECT 0,
-       CASE WHEN g.token IS NOT NULL THEN {DONE}
-            WHEN h.kind <> 0 THEN {KIND}
+       CASE WHEN h.kind <> 0 THEN {KIND}
             WHEN NOT {known} THEN {STRANGER}
             WHEN h.withdrawn = :owner OR h.ended_why = {ENDED_RELEASED} AND h.ended_owner = :owner THEN {RELEASED}
             WHEN h.owner <> :owner AND h.exp > {now} THEN {HELD}
             WHEN {now} > :not_after THEN {LATE}
             WHEN {graced} THEN {GRACE}
             ELSE {SKIPPED} END,
-       coalesce(g.token, h.token),
-       CASE WHEN g.token IS NOT NULL THEN g.exp - g.t
-            WHEN h.exp > {now} THEN h.exp - {now}
+       h.token,
+       CASE WHEN h.exp > {now} THEN h.exp - {now}
             WHEN {graced} THEN {grace_end} - {now}
             ELSE h.exp - {now} END,
-       coalesce(g.t, {now}),
-       coalesce(g.since, h.since), h.label
-FROM {lock} h CROSS JOIN {meta} m LEFT JOIN g ON true
+       {now}, h.since, h.label
+FROM {lock} h CROSS JOIN {meta} m
 WHERE h.ns = :ns AND h.name = :name AND m.id = 1;
 -- :step aside
 INSERT INTO {lock} (ns, name, token, idle_since)
-SELECT :ns, :name, m.fence_floor, {now} FROM {meta} m WHERE m.id = 1
+SELECT :ns, :name, m.fence_floor, {now} FROM {meta} m WHERE m.id = 1 AND {unwaited}
 ON CONFLICT (ns, name) DO NOTHING;
 -- :step same 1
+-- :step same 2
 
 -- For many: it decides as the first step does. It answers those that are granted, and those that are held. The others
 -- get no row, and each is sent again alone. It waits for no row, so it is in no deadlock. While all are granted, the
@@ -450,7 +455,7 @@ SELECT 0,
 FROM k;
 -- :step aside
 INSERT INTO {lock} (ns, name, token, idle_since)
-SELECT :ns, :name, m.fence_floor, {now} FROM {meta} m WHERE m.id = 1
+SELECT :ns, :name, m.fence_floor, {now} FROM {meta} m WHERE m.id = 1 AND {unwaited}
 ON CONFLICT (ns, name) DO NOTHING;
 -- :step same 1
 

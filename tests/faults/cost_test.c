@@ -20,7 +20,7 @@ static sqlock_error err;
 
 /* ---- one request ----------------------------------------------------------------------------- */
 
-enum { PAIRS = 50 };
+enum { PAIRS = 50, ROUND_TRIPS_OF_THE_FIRST_REFUSAL = 2 };
 
 static sqlock *warm(void)
 {
@@ -37,18 +37,36 @@ static sqlock *warm(void)
     return m;
 }
 
+/* A refusal takes a second statement, which says why. From the second one in a row on they travel
+ * together. */
 TEST(test_busy_try_and_renewal_cost_one_round_trip_each)
 {
     sqlock *m = warm();
     sqlock_lock *lock = held(m, NAME, 30000, NULL), *none = NULL;
     int before = proxy_requests(stage.proxy);
 
+    assert_code(SQLOCK_EBUSY, take(m, NAME, 30000, 0, NULL, &none, &err), &err);
+    assert_int_equal(proxy_requests(stage.proxy), before + ROUND_TRIPS_OF_THE_FIRST_REFUSAL);
+    before = proxy_requests(stage.proxy);
     for (int i = 0; i < PAIRS; i++) {
         assert_code(SQLOCK_EBUSY, take(m, NAME, 30000, 0, NULL, &none, &err), &err);
         assert_ok(sqlock_renew(lock, &err), &err);
     }
     assert_int_equal(proxy_requests(stage.proxy), before + 2 * PAIRS);
     lock_give(lock);
+}
+
+/* No row, the row, the grant; and the release. */
+TEST(test_first_use_of_a_name_costs_three_round_trips)
+{
+    sqlock *m = warm();
+    int before;
+
+    lock_draw(m, "first");
+    before = proxy_requests(stage.proxy);
+    for (int i = 0; i < PAIRS; i++)
+        lock_draw(m, textf("new %d", i));
+    assert_int_equal(proxy_requests(stage.proxy), before + (3 + 1) * PAIRS);
 }
 
 #ifdef TEST_HAVE_POSTGRES
@@ -73,12 +91,9 @@ static int64_t prepared(const char *like)
     return n;
 }
 
-/* The first time makes the row: the request's other steps are prepared too. */
-TEST(test_acquire_and_release_are_one_prepared_statement_each)
+static sqlock *open_kept(void)
 {
     struct db db;
-    sqlock *m;
-    int before;
 
     stage_proxied();
     db = (struct db){.driver = watched_driver(),
@@ -86,14 +101,45 @@ TEST(test_acquire_and_release_are_one_prepared_statement_each)
                      .connect_user = textf("%s", proxy_url(stage.proxy)),
                      .schema = stage.at.schema};
     n_sessions = 0;
-    m = db_open(db);
+    return db_open(db);
+}
+
+/* What travels together is prepared together, and its first row is the answer. */
+TEST(test_refusals_that_travel_with_their_reasons_are_prepared_anew_and_end_in_a_grant)
+{
+    sqlock *m = open_kept(), *other = stage_open();
+    sqlock_lock *lock = held(other, NAME, 30000, NULL), *mine = NULL;
+    int64_t token = sqlock_lock_token(lock);
+
+    for (int i = 0; i < 3; i++)
+        assert_code(SQLOCK_EBUSY, take(m, NAME, 30000, 0, NULL, &mine, &err), &err);
+    for (int i = 0; i < n_sessions; i++)
+        pq_exec(sessions[i], "DEALLOCATE ALL");
+    assert_code(SQLOCK_EBUSY, take(m, NAME, 30000, 0, NULL, &mine, &err), &err);
+    assert_says(&err, "held by");
+    for (int i = 0; i < n_sessions; i++)
+        pq_exec(sessions[i], "DEALLOCATE ALL");
+    lock_give(lock);
+    assert_ok(take(m, NAME, 30000, 0, NULL, &mine, &err), &err);
+    assert_int_equal(sqlock_lock_token(mine), token + 1);
+    lock_give(mine);
+    sqlock_close(m);
+}
+
+/* The first time makes the row: what looks for reasons and what makes the row is prepared too, and
+ * the grant once more. */
+TEST(test_acquire_and_release_are_one_prepared_statement_each)
+{
+    sqlock *m = open_kept();
+    int before;
+
     lock_draw(m, NAME);
     lock_draw(m, NAME);
     before = proxy_requests(stage.proxy);
     for (int i = 0; i < PAIRS; i++)
         lock_draw(m, NAME);
     before = proxy_requests(stage.proxy) - before;
-    assert_int_equal(prepared("sqlock_acquire_%"), 3);
+    assert_int_equal(prepared("sqlock_acquire_%"), 4);
     assert_int_equal(prepared("sqlock_release_%"), 1);
     sqlock_close(m);
     assert_int_equal(before, 2 * PAIRS);

@@ -160,6 +160,26 @@ TEST(test_dialects_have_the_flags_of_the_table)
     }
 }
 
+/* It may travel with the step before it, whatever that does. */
+TEST(test_look_behind_a_step_reads_and_locks_nothing)
+{
+    int looks = 0;
+
+    for (size_t d = 0; d < DIALECTS; d++)
+        for (int i = 0; i < SQLOCK_STMT_COUNT; i++) {
+            const sqlock_script *s = &dialects[d]->scripts[i];
+
+            for (size_t n = 0; n < s->n_steps; n++)
+                if (s->steps[n].flags & SQLOCK_STEP_LOOK) {
+                    looks++;
+                    assert_true(n > 0);
+                    assert_true(s->steps[n].flags & SQLOCK_STEP_ASIDE);
+                    assert_int_equal(text_does(s->steps[n].sql), 0);
+                }
+        }
+    print_message("%d looks\n", looks);
+}
+
 TEST(test_request_that_only_reads_changes_nothing_and_every_other_one_does_something)
 {
     for (int i = 0; i < SQLOCK_STMT_COUNT; i++) {
