@@ -322,7 +322,8 @@ FROM w;
 -- :block renew
 -- Extends a lease that has not run out, for its exact grant. Locked rows are skipped (SKIPPED: try again, alone), so
 -- that none of them delays another. The end is set, not raised: after a step back of the server's clock, a raised one
--- would last for as long as the step. Always one row for each request.
+-- would last for as long as the step. Always one row for each request. As in acquire, the second step only says why
+-- nothing was renewed.
 -- The array's FULL JOIN finds the same rows as a LEFT JOIN, but cannot be a nested loop. The planner expects one row
 -- of g, and would compare 500 times 500.
 -- :step
@@ -332,23 +333,22 @@ WITH k AS (
     WHERE c.ns = :ns AND c.name = :name AND c.kind = 0
       AND c.owner = :owner AND c.token = :token AND c.exp > {now} AND {now} <= :not_after
     FOR NO KEY UPDATE SKIP LOCKED
-), g AS (
-    UPDATE {lock} l SET exp = k.t + :ttl, ttl = :ttl
-    FROM k
-    WHERE l.ns = k.ns AND l.name = k.name AND l.owner = :owner AND l.token = :token AND l.exp > k.t
-    RETURNING l.token, l.exp, k.t
 )
+UPDATE {lock} l SET exp = k.t + :ttl, ttl = :ttl
+FROM k
+WHERE l.ns = k.ns AND l.name = k.name AND l.owner = :owner AND l.token = :token AND l.exp > k.t
+RETURNING 0, {DONE}, l.token, l.exp - k.t, k.t;
+-- :step look
 SELECT 0,
-       CASE WHEN g.token IS NOT NULL THEN {DONE}
-            WHEN h.name IS NULL THEN {GONE}
+       CASE WHEN h.name IS NULL THEN {GONE}
             WHEN h.kind <> 0 THEN {KIND}
             WHEN {now} > :not_after THEN {LATE}
             WHEN h.owner = :owner AND h.token = :token AND h.exp > {now} THEN {SKIPPED}
             WHEN h.owner = :owner AND h.token = :token THEN {EXPIRED}
             WHEN h.ended_owner = :owner AND h.ended_token = :token THEN {ENDED} + h.ended_why
             ELSE {TAKEN} END,
-       coalesce(g.token, h.token), coalesce(g.exp - g.t, h.exp - {now}), coalesce(g.t, {now})
-FROM (VALUES (1)) one LEFT JOIN g ON true LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
+       h.token, h.exp - {now}, {now}
+FROM (VALUES (1)) one LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
 -- :array
 WITH i AS (
     SELECT * FROM ROWS FROM (unnest(:ns), unnest(:name), unnest(:owner), unnest(:token), unnest(:ttl), unnest(:not_after))
