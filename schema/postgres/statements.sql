@@ -380,25 +380,23 @@ FROM i FULL JOIN g ON g.ord = i.ord LEFT JOIN {lock} h ON h.ns = i.ns AND h.name
 -- :block release
 -- Frees the row for its exact grant, and remembers how the grant ended. So the same release, sent again, is DONE. A
 -- guard's lock is not touched: the name is granted to no one before the guard's transaction ends.
--- Always one row. SKIPPED: look again.
+-- Always one row. As in acquire, the second step only says why nothing was freed. SKIPPED: look again.
 -- :step
-WITH g AS (
-    UPDATE {lock} l SET owner = NULL, exp = NULL, since = NULL, label = NULL,
-        ended_owner = l.owner, ended_token = l.token, ended_why = {ENDED_RELEASED}, idle_since = {now}
-    WHERE l.ns = :ns AND l.name = :name AND l.kind = 0
-      AND l.owner = :owner AND l.token = :token AND {lazily}
-    RETURNING l.token
-)
+UPDATE {lock} l SET owner = NULL, exp = NULL, since = NULL, label = NULL,
+    ended_owner = l.owner, ended_token = l.token, ended_why = {ENDED_RELEASED}, idle_since = {now}
+WHERE l.ns = :ns AND l.name = :name AND l.kind = 0
+  AND l.owner = :owner AND l.token = :token AND {lazily}
+RETURNING 0, {DONE}, l.token, NULL::bigint, {now};
+-- :step look
 SELECT 0,
-       CASE WHEN g.token IS NOT NULL THEN {DONE}
-            WHEN h.name IS NULL THEN {GONE}
+       CASE WHEN h.name IS NULL THEN {GONE}
             WHEN h.kind <> 0 THEN {KIND}
             WHEN h.owner = :owner AND h.token = :token THEN {SKIPPED}
             WHEN h.ended_owner = :owner AND h.ended_token = :token
                  THEN CASE WHEN h.ended_why = {ENDED_RELEASED} THEN {DONE} ELSE {ENDED} + h.ended_why END
             ELSE {TAKEN} END,
-       coalesce(g.token, h.token), h.exp - {now}, {now}
-FROM (VALUES (1)) one LEFT JOIN g ON true LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
+       h.token, h.exp - {now}, {now}
+FROM (VALUES (1)) one LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
 
 -- For many: it answers those that it frees, and steps over locked rows.
 -- :array
