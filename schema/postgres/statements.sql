@@ -325,7 +325,7 @@ FROM w;
 -- would last for as long as the step. Always one row for each request. As in acquire, the second step only says why
 -- nothing was renewed.
 -- The array's FULL JOIN finds the same rows as a LEFT JOIN, but cannot be a nested loop. The planner expects one row
--- of g, and would compare 500 times 500.
+-- of i and of g, and would compare 500 times 500.
 -- :step
 WITH k AS (
     SELECT c.ns, c.name, {now} AS t
@@ -352,7 +352,7 @@ FROM (VALUES (1)) one LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
 -- :array
 WITH i AS (
     SELECT * FROM ROWS FROM (unnest(:ns), unnest(:name), unnest(:owner), unnest(:token), unnest(:ttl), unnest(:not_after))
-        WITH ORDINALITY AS u (ns, name, owner, token, ttl, not_after, ord)
+        WITH ORDINALITY AS u (ns, name, owner, token, ttl, not_after, ord) WHERE {few}
 ), k AS (
     SELECT c.ns, c.name, i.owner, i.token, i.ttl, i.ord, {now} AS t
     FROM i JOIN {lock} c ON c.ns = i.ns AND c.name = i.name

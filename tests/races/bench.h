@@ -84,6 +84,8 @@ struct database {
     int (*try_run)(conn c, const char *sql);
     char *(*value)(conn c, const char *sql, int column); /* for keep(); NULL: no row, or NULL */
     const char *(*error)(conn c);
+    const char *(*plan)(conn c,
+                        const script *s); /* how it finds the lock's row, in a word or two */
 };
 extern const struct database postgres, mysql, sqlite_wal, sqlite_rollback;
 

@@ -148,6 +148,63 @@ static char *pg_value(conn c, const char *sql, int column)
     return out;
 }
 
+/* ---- plans ----------------------------------------------------------------------------------- */
+
+/* What EXPLAIN says of one node, up to the next one, when it reads the lock's table. */
+static int is_by_key(const char *node)
+{
+    const char *next = strstr(node + 1, "\"Node Type\": "),
+               *cond = strstr(node, "\"Index Cond\": ");
+    char line[400];
+
+    if (cond == NULL || (next != NULL && cond > next))
+        return 0;
+    snprintf(line, sizeof line, "%.*s", (int)strcspn(cond, "\n"), cond);
+    return strstr(line, "(ns = ") != NULL && strstr(line, "(name = ") != NULL;
+}
+
+static const char *plan_in_words(const char *json)
+{
+    static const char type[] = "\"Node Type\": ", table[] = "\"Relation Name\": \"sqlock_lock\"";
+    for (const char *node = json; (node = strstr(node, type)) != NULL; node++) {
+        const char *next = strstr(node + 1, type), *of = strstr(node, table);
+        const char *name = node + sizeof type;
+        if (strncmp(name, "Sort", 4) == 0)
+            return "sorted";
+        if (of != NULL && (next == NULL || of < next) && strncmp(name, "ModifyTable", 11) != 0 &&
+            !is_by_key(node))
+            return "whole table";
+    }
+    return "by key";
+}
+
+/* As a connection that has prepared it long ago: without knowing the values. */
+static const char *pg_plan(conn c, const script *s)
+{
+    const char *params = bench.db->dialect->scripts[s->stmt].params, *words = "by key";
+    for (int i = 0; i < s->n && strcmp(words, "by key") == 0; i++) {
+        char *types = strdup(""), *nulls = strdup(""), *json;
+        for (const char *p = params; *p != '\0'; p += strcspn(p, " "), p += strspn(p, " ")) {
+            char *more = strdup(textf("%s%s%s%s", types, *types ? ", " : "",
+                                      *p == 'i' ? "bigint" : "bytea", s->many ? "[]" : ""));
+            free(types);
+            types = more;
+            more = strdup(textf("%s%sNULL", nulls, *nulls ? ", " : ""));
+            free(nulls);
+            nulls = more;
+        }
+        run(c, textf("PREPARE planned (%s) AS %s", types, s->step[i]));
+        json = keep(pg_value(c, textf("EXPLAIN (FORMAT JSON) EXECUTE planned (%s)", nulls), 0));
+        run(c, "DEALLOCATE planned");
+        words = plan_in_words(json);
+        if (strcmp(words, "by key") != 0)
+            printf("%s\n", json);
+        free(types);
+        free(nulls);
+    }
+    return words;
+}
+
 static const char *pg_error(conn c)
 {
     return PQerrorMessage(c.pg);
@@ -227,4 +284,5 @@ const struct database postgres = {
     .try_run = pg_try,
     .value = pg_value,
     .error = pg_error,
+    .plan = pg_plan,
 };

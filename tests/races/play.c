@@ -148,6 +148,13 @@ static void answer_comes(struct session *k, const char *expected)
     compare(k, got, rows, expected);
 }
 
+static void plan_step(struct session *k, const char *expected)
+{
+    const char *words = bench.db->plan(k->c, &k->rest);
+    if (strcmp(words, expected) != 0)
+        broken("its plan is %s, not %s", words, expected);
+}
+
 static void send_and_see(struct session *k, const request *r, const char *expected)
 {
     answer got[COUNT(k->of)];
@@ -183,7 +190,7 @@ static struct asked *whose(const char **words, const char *own)
 
 /* "acquire", "acquire*" for the one on trial, "renew(a b c)" for many; then whose request it is and
  * what else it says. */
-static void request_step(struct session *k, const char *text, const char *expected)
+static void request_step(struct session *k, const char *text, const char *expected, int plan)
 {
     const char *names = strchr(text, '('), *words = text;
     char *verb = next_word(&words);
@@ -217,7 +224,10 @@ static void request_step(struct session *k, const char *text, const char *expect
         k->rest = from_step(k->rest, step ? step : from);
     if (step)
         k->rest.n = 1;
-    send_and_see(k, r, expected);
+    if (plan)
+        plan_step(k, expected);
+    else
+        send_and_see(k, r, expected);
 }
 
 /* ---- other steps ----------------------------------------------------------------------------- */
@@ -314,7 +324,8 @@ static void session_step(struct session *k, const char *text, const char *expect
     else if (strcmp(verb, "commit") == 0 || strcmp(verb, "rollback") == 0)
         sql_step(k->c, verb, expected);
     else
-        request_step(k, text, expected);
+        request_step(k, strcmp(verb, "plan") == 0 ? rest : text, expected,
+                     strcmp(verb, "plan") == 0);
 }
 
 /* "who does what -> what comes of it"; where nothing is said, it is done. */
