@@ -110,6 +110,7 @@ TEST(test_refusals_that_travel_with_their_reasons_are_prepared_anew_and_end_in_a
     sqlock *m = open_kept(), *other = stage_open();
     sqlock_lock *lock = held(other, NAME, 30000, NULL), *mine = NULL;
     int64_t token = sqlock_lock_token(lock);
+    int before;
 
     for (int i = 0; i < 3; i++)
         assert_code(SQLOCK_EBUSY, take(m, NAME, 30000, 0, NULL, &mine, &err), &err);
@@ -117,10 +118,10 @@ TEST(test_refusals_that_travel_with_their_reasons_are_prepared_anew_and_end_in_a
         pq_exec(sessions[i], "DEALLOCATE ALL");
     assert_code(SQLOCK_EBUSY, take(m, NAME, 30000, 0, NULL, &mine, &err), &err);
     assert_says(&err, "held by");
-    for (int i = 0; i < n_sessions; i++)
-        pq_exec(sessions[i], "DEALLOCATE ALL");
     lock_give(lock);
+    before = proxy_requests(stage.proxy);
     assert_ok(take(m, NAME, 30000, 0, NULL, &mine, &err), &err);
+    assert_int_equal(proxy_requests(stage.proxy), before + 1);
     assert_int_equal(sqlock_lock_token(mine), token + 1);
     lock_give(mine);
     sqlock_close(m);
