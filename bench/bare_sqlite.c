@@ -28,17 +28,6 @@ static sqlite3_stmt *prepare(struct own *own, const char *sql)
     return stmt;
 }
 
-/* In WAL mode, as most applications with several threads have it. */
-static void create(const char *url)
-{
-    sqlite3 *db = NULL;
-
-    if (sqlite3_open(url + strlen("sqlite:"), &db) != SQLITE_OK ||
-        sqlite3_exec(db, "PRAGMA journal_mode = WAL", NULL, NULL, NULL) != SQLITE_OK)
-        bench_die("%s: %s", url, sqlite3_errmsg(db));
-    sqlite3_close(db);
-}
-
 static struct own *connect_to(const char *url, int thread)
 {
     struct own *own = calloc(1, sizeof *own);
@@ -220,7 +209,6 @@ static void lean_lazy_pair(void *arg)
 const struct bench_client bench_sqlite = {
     .database = "sqlite",
     .driver = sqlock_driver_sqlite,
-    .create = create,
     .run = run,
     .lean_table = "CREATE TABLE bench_lean (name TEXT PRIMARY KEY, owner BLOB, "
                   "token INTEGER NOT NULL DEFAULT 0, expires INTEGER NOT NULL DEFAULT 0) "

@@ -202,9 +202,9 @@ static int file_fail_absent(const lite_conn *conn, sqlock_error *err)
 
 /* Only a migration makes the file. If another program has moved the file away, a connection that is
  * opened again must not put an empty one in its place, where the first one is to come back. */
-static int conn_open_url(lite_conn *conn, const char *url, int may_make, sqlock_error *err)
+static int conn_open_url(lite_conn *conn, const char *url, sqlock_error *err)
 {
-    const int flags = SQLITE_OPEN_READWRITE | (may_make ? SQLITE_OPEN_CREATE : 0) |
+    const int flags = SQLITE_OPEN_READWRITE | (conn->makes ? SQLITE_OPEN_CREATE : 0) |
                       SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE | SQLITE_OPEN_EXRESCODE;
     const char *path = url_path(url, err);
     int rc;
@@ -216,7 +216,7 @@ static int conn_open_url(lite_conn *conn, const char *url, int may_make, sqlock_
         return 0;
     /* SQLite's errno comes from its second try, which was for reading only. */
     if ((rc & 0xff) == SQLITE_CANTOPEN && access(conn->path, F_OK) != 0 && errno == ENOENT &&
-        folder_error(conn->path, F_OK) == 0 && (!may_make || !folder_is_writable(conn->path)))
+        folder_error(conn->path, F_OK) == 0 && (!conn->makes || !folder_is_writable(conn->path)))
         return file_fail_absent(conn, err);
     return lite_error(conn, rc, 0, conn->path, err);
 }
@@ -284,35 +284,6 @@ int lite_query(lite_conn *conn, const char *sql, char *out, size_t size, sqlock_
     return rc;
 }
 
-/* TRUNCATE syncs the journal after it has emptied it. With DELETE, a power cut can bring the
- * journal back, and with it the state before a confirmed commit.
- *
- * WAL stays as it is: the mode belongs to the file, and so to the application. The transaction's
- * read lock keeps another program from switching the file to WAL between the query and the setting,
- * which would switch it back. */
-static int session_set_journal(lite_conn *conn, sqlock_error *err)
-{
-    char mode[16] = "";
-    char ignored[16];
-    int rc = lite_query(conn, "BEGIN", ignored, sizeof ignored, err);
-
-    if (rc == 0)
-        rc = lite_query(conn, "SELECT count(*) FROM main.sqlite_master", ignored, sizeof ignored,
-                        err);
-    if (rc == 0)
-        rc = lite_process_check_lock(conn, err);
-    if (rc == 0)
-        rc = lite_query(conn, "PRAGMA main.journal_mode", mode, sizeof mode, err);
-    if (rc == 0 && strcmp(mode, "wal") != 0)
-        rc = lite_query(conn, "PRAGMA main.journal_mode = TRUNCATE", mode, sizeof mode, err);
-    if (rc == 0)
-        rc = lite_query(conn, "COMMIT", ignored, sizeof ignored, err);
-    if (rc == 0 && strcmp(mode, "wal") != 0 && strcmp(mode, "truncate") != 0)
-        rc = sqlock_error_set(err, SQLOCK_EREFUSED, 0, "%s: its journal_mode stays %s", conn->path,
-                              mode);
-    return rc;
-}
-
 /* Settings that grants rely on. The answers are checked, because SQLite ignores what it cannot do.
  */
 static int session_set(lite_conn *conn, sqlock_error *err)
@@ -337,7 +308,7 @@ static int session_set(lite_conn *conn, sqlock_error *err)
     if (rc == 0) /* else a write answers with a row of its own */
         rc = lite_query(conn, "PRAGMA count_changes = 0", answer, sizeof answer, err);
     if (rc == 0)
-        rc = session_set_journal(conn, err);
+        rc = lite_journal_set(conn, err);
     return rc;
 }
 
@@ -391,13 +362,13 @@ static int conn_open_once(const sqlock_conn_opts *opts, int64_t deadline, void *
     atomic_init(&conn->cancelled, 0);
     conn->call = LITE_OPENING;
     conn->scripts = opts->scripts;
+    conn->makes = (opts->flags & SQLOCK_CONN_MAKE) != 0;
     conn->open_wake = SQLOCK_HAS_FIELD(opts, wake_fd) ? opts->wake_fd : -1;
     lite_call_start(conn, deadline);
     rc = lite_library_check(err);
     if (rc == 0)
-        rc = opts->connect != NULL
-                 ? conn_open_native(conn, opts, err)
-                 : conn_open_url(conn, opts->url, (opts->flags & SQLOCK_CONN_MAKE) != 0, err);
+        rc = opts->connect != NULL ? conn_open_native(conn, opts, err)
+                                   : conn_open_url(conn, opts->url, err);
     if (rc != 0)
         goto fail;
     sqlite3_extended_result_codes(conn->db, 1);

@@ -23,6 +23,7 @@ typedef struct lite_before {
 
 typedef struct lite_conn {
     sqlite3 *db;
+    int makes;   /* it may make the file: a migration's */
     int adopted; /* db is the application's, and so is the transaction: see adopted.c */
     const sqlock_script *scripts;
     sqlite3_stmt **steps[SQLOCK_STMT_COUNT]; /* prepared when first needed */
@@ -98,6 +99,11 @@ int lite_is_cancelled(const lite_conn *conn);
 int lite_call_over(lite_conn *conn);
 /* Sleep a little before try number count + 1. Returns 0 if there must be no further try. */
 int lite_pause(lite_conn *conn, int count);
+
+/* journal.c: set a rollback journal so that a commit survives a power cut; WAL stays. */
+int lite_journal_set(lite_conn *conn, sqlock_error *err);
+/* Before the first table is made: an empty file becomes one in WAL mode, if it can. */
+int lite_journal_make(lite_conn *conn, sqlock_error *err);
 
 /* Run a statement and read the first value of its first row, "" if there is none. */
 int lite_query(lite_conn *conn, const char *sql, char *out, size_t size, sqlock_error *err);

@@ -458,6 +458,8 @@ int lite_begin(void *arg, int64_t deadline, sqlock_error *err)
 
     lite_call_start(conn, deadline);
     rc = lite_check_file(conn, err);
+    if (rc == 0 && conn->makes)
+        rc = lite_journal_make(conn, err);
     if (rc == 0)
         rc = tx_set_lazy(conn, 0, err);
     if (rc == 0)

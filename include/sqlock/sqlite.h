@@ -3,6 +3,9 @@
  * URLs are sqlite:PATH. Migrating makes the file if it is absent; opening a manager does not
  * (SQLOCK_ESCHEMA). A connection factory returns a sqlite3 *.
  *
+ * Journal    A file that migrating makes, or finds empty, is in WAL mode. Any other file stays in
+ *            the mode that it has. A rollback journal makes locks several times slower.
+ *
  * Time       Waits end on time, with two exceptions. A stalled disk can hold a call. In WAL mode
  *            SQLite itself pauses up to 10 s if another process was stopped while it opened the
  *            file as the first one; nothing ends that pause.

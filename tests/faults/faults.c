@@ -101,7 +101,7 @@ void stage_proxied(void)
 void stage_sqlite(void)
 {
 #ifdef TEST_HAVE_SQLITE
-    begin(&sqlite_quirks);
+    begin(&sqlite_given_quirks);
 #else
     skip();
 #endif

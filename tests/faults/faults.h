@@ -32,7 +32,7 @@ extern struct stage {
 } stage;
 
 /* A new database, migrated; skips the test where the driver or the server is missing. PostgreSQL
- * with a proxy before it, or a file of SQLite's, and its path. */
+ * with a proxy before it, or a file of SQLite with a rollback journal, and its path. */
 void stage_proxied(void);
 void stage_sqlite(void);
 const char *stage_file(void);

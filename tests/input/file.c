@@ -30,6 +30,14 @@ char *new_migrated(void)
     return path;
 }
 
+char *new_without_wal(void)
+{
+    char *path = new_migrated();
+
+    lite_exec_at(path, "PRAGMA journal_mode = DELETE");
+    return path;
+}
+
 void use(const char *path)
 {
     db_use(file_db(path), "x");

@@ -15,6 +15,8 @@ void in_child_or_skip(int (*fn)(void *), const void *arg, const char *why);
 
 /* The path of a new, migrated file in a folder of its own. */
 char *new_migrated(void);
+/* The same with a rollback journal. */
+char *new_without_wal(void);
 struct db file_db(const char *path);
 
 int try_open(const char *path, sqlock_error *err);

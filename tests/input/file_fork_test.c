@@ -161,7 +161,7 @@ TEST(test_child_is_refused_a_WAL_that_the_application_had_open)
 
 TEST(test_child_is_refused_a_file_that_the_application_was_reading)
 {
-    char *path = new_migrated();
+    char *path = new_without_wal();
     sqlite3 *db = open_past(path, "BEGIN", "SELECT * FROM sqlock_lock");
 
     in_child(refused_for_its_locks, path);

@@ -75,6 +75,7 @@ static int lock_on_a_full_disk(void *arg)
         mount("tmpfs", dir, "tmpfs", 0, "size=512k") != 0)
         return NOT_HERE;
     db_migrate(file_db(path));
+    lite_exec_at(path, "PRAGMA journal_mode = DELETE");
     m = db_open(file_db(path));
     held = lock_now(m, "held");
     before = lock_draw(m, "often");
@@ -110,7 +111,7 @@ TEST(test_a_full_disk_loses_nothing_and_works_when_space_returns)
 
 TEST(test_a_file_replaced_while_open_gets_no_grant_that_no_one_sees)
 {
-    char *path = new_migrated(), *next = new_migrated();
+    char *path = new_without_wal(), *next = new_without_wal();
     sqlock_lock *before = NULL, *after = NULL, *none = NULL;
     sqlock *other = NULL;
     sqlock *m = db_open(file_db(path));
@@ -365,7 +366,7 @@ static int run_out_of_descriptors(void *path)
 
 TEST(test_running_out_of_descriptors_is_reported_as_what_it_is)
 {
-    char *path = new_migrated();
+    char *path = new_without_wal();
 
     in_child(run_out_of_descriptors, path);
 }
@@ -382,7 +383,7 @@ static void *wake_soon(void *fd)
 /* P8: a cancel, or the manager's end, need not wait for the file while a connection is opened. */
 TEST(test_opening_a_locked_file_is_cut_at_once)
 {
-    char *path = new_migrated();
+    char *path = new_without_wal();
     struct writer w = {.path = path, .hold_ms = 1500};
     const sqlock_driver *driver = sqlock_driver_sqlite();
     sqlock_conn_opts o = {

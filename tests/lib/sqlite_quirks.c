@@ -31,6 +31,13 @@ static void make(struct place *p)
     p->url = f->url;
 }
 
+/* An application has made it, so it stays in the mode that SQLite begins with. */
+static void make_given(struct place *p)
+{
+    make(p);
+    lite_exec_at(p->url + sizeof "sqlite:" - 1, "CREATE TABLE given (a)");
+}
+
 static void drop(struct place *p)
 {
     struct file *f = p->own;
@@ -67,15 +74,13 @@ static void leave(const struct place *p, int32_t n)
     execute(p, sql);
 }
 
-const struct quirks sqlite_quirks = {.name = "sqlite",
-                                     .driver = driver,
-                                     .between_processes = true,
-                                     .tries_core = true,
-                                     .tokens_leave_gaps = true,
-                                     .make = make,
-                                     .drop = drop,
-                                     .age = age,
-                                     .leave = leave,
-                                     .execute = execute,
-                                     .app = &sqlite_app};
+#define QUIRKS(make_)                                                                              \
+    {                                                                                              \
+        .name = "sqlite", .driver = driver, .between_processes = true, .tries_core = true,         \
+        .tokens_leave_gaps = true, .make = (make_), .drop = drop, .age = age, .leave = leave,      \
+        .execute = execute, .app = &sqlite_app                                                     \
+    }
+
+const struct quirks sqlite_quirks = QUIRKS(make);
+const struct quirks sqlite_given_quirks = QUIRKS(make_given);
 #endif

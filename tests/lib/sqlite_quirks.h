@@ -4,6 +4,7 @@
 
 #include "tests/lib/place.h"
 
-extern const struct quirks sqlite_quirks;
+extern const struct quirks sqlite_quirks;       /* files that sqlock makes: in WAL mode */
+extern const struct quirks sqlite_given_quirks; /* files of an application: a rollback journal */
 
 #endif

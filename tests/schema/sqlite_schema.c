@@ -3,10 +3,14 @@
 #include "tests/schema/schema.h"
 
 #include <ctype.h>
+#include <pthread.h>
 #include <sqlite3.h>
+#include <sqlock/driver.h>
 #include <sqlock/sqlite.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 static sqlock_error err;
 
@@ -153,14 +157,122 @@ TEST(test_there_is_no_schema_but_main)
     assert_ok(migrate_code(&p, &err), &err);
 }
 
-TEST(test_migrating_leaves_the_journal_mode_of_a_WAL_file)
+/* ---- the journal of a file that is made, and of one that is given ---------------------------- */
+
+/* NULL: it went well. */
+static void *migrate_beside(void *arg)
+{
+    sqlock_error said = {0};
+
+    return migrate_code(arg, &said) == 0 ? NULL : "failed";
+}
+
+static bool is_wal(const struct place *p)
+{
+    return place_number(p, "SELECT journal_mode = 'wal' FROM pragma_journal_mode") == 1;
+}
+
+TEST(test_file_that_migrating_makes_is_in_WAL_mode)
 {
     struct place p = place_new();
 
-    lite_exec_at(path_of(&p), "PRAGMA journal_mode = WAL");
     place_migrate(&p);
-    assert_int_equal(place_number(&p, "SELECT journal_mode = 'wal' FROM pragma_journal_mode"), 1);
+    assert_true(is_wal(&p));
     assert_true(place_use(&p, "x") > 0);
+}
+
+TEST(test_empty_file_counts_as_made)
+{
+    struct place p = place_new();
+    FILE *f = fopen(path_of(&p), "w");
+
+    assert_non_null(f);
+    fclose(f);
+    place_migrate(&p);
+    assert_true(is_wal(&p));
+}
+
+TEST(test_migrating_leaves_the_journal_mode_of_a_file_that_is_given)
+{
+    static const char *const modes[] = {"DELETE", "WAL"};
+
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+        struct place p = place_new();
+
+        lite_exec_at(path_of(&p), textf("PRAGMA journal_mode = %s; CREATE TABLE t (a)", modes[i]));
+        place_migrate(&p);
+        assert_int_equal(is_wal(&p), i == 1);
+        assert_true(place_use(&p, "x") > 0);
+    }
+}
+
+/* Its connection notices that the file is in another mode now. */
+TEST(test_application_that_has_the_empty_file_open_goes_on)
+{
+    struct place p = place_new();
+    sqlite3 *app = NULL;
+
+    assert_int_equal(sqlite3_open(path_of(&p), &app), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(app, "SELECT count(*) FROM sqlite_master", NULL, NULL, NULL),
+                     SQLITE_OK);
+    place_migrate(&p);
+    assert_true(is_wal(&p));
+    assert_int_equal(
+        sqlite3_exec(app, "CREATE TABLE t (a); INSERT INTO t VALUES (1)", NULL, NULL, NULL),
+        SQLITE_OK);
+    assert_true(place_use(&p, "x") > 0);
+    sqlite3_close(app);
+}
+
+/* It makes tables of its own, and migrating waits for it. So the file is one that is given. */
+TEST(test_file_that_another_program_is_making_stays_as_it_is)
+{
+    struct place p = place_new();
+    sqlite3 *app = NULL;
+    pthread_t thread;
+    void *code = NULL;
+
+    assert_int_equal(sqlite3_open(path_of(&p), &app), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(app, "BEGIN IMMEDIATE; CREATE TABLE t (a)", NULL, NULL, NULL),
+                     SQLITE_OK);
+    pthread_create(&thread, NULL, migrate_beside, &p);
+    sqlock_sleep_us(50000);
+    assert_int_equal(sqlite3_exec(app, "COMMIT", NULL, NULL, NULL), SQLITE_OK);
+    pthread_join(thread, &code);
+    assert_null(code);
+    assert_false(is_wal(&p));
+    sqlite3_close(app);
+}
+
+TEST(test_several_that_make_the_file_at_once_make_one_in_WAL_mode)
+{
+    enum { THREADS = 4, ROUNDS = 10 };
+
+    for (int round = 0; round < ROUNDS; round++) {
+        struct place p = place_new();
+        pthread_t threads[THREADS];
+        void *codes[THREADS];
+
+        for (int i = 0; i < THREADS; i++)
+            pthread_create(&threads[i], NULL, migrate_beside, &p);
+        for (int i = 0; i < THREADS; i++)
+            pthread_join(threads[i], &codes[i]);
+        for (int i = 0; i < THREADS; i++)
+            assert_null(codes[i]);
+        assert_true(is_wal(&p));
+    }
+}
+
+/* The memory that WAL needs cannot be had: a folder has the name of its file. */
+TEST(test_file_that_cannot_have_WAL_does_without)
+{
+    struct place p = place_new();
+
+    assert_int_equal(mkdir(textf("%s-shm", path_of(&p)), 0700), 0);
+    place_migrate(&p);
+    assert_true(place_use(&p, "x") > 0);
+    assert_int_equal(rmdir(textf("%s-shm", path_of(&p))), 0);
+    assert_false(is_wal(&p));
 }
 
 TEST_MAIN_EACH(NULL, NULL)

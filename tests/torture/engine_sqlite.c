@@ -125,12 +125,14 @@ static int sessions(struct engine *e, bool end)
     return 0;
 }
 
-/* The mode stays in the file (WAL), or is the library's choice. */
+/* The mode stays in the file (WAL). A file with a table in it is not one that the library makes, so
+ * it goes on with a rollback journal. */
 static bool prepare(struct engine *e)
 {
     snprintf(e->version, sizeof e->version, "SQLite %s, %s", sqlite3_libversion(),
              strcmp(e->kind->variant, "WAL") == 0 ? "WAL" : "rollback journal");
-    if (!engine_exec(e, "PRAGMA journal_mode = %s", e->kind->variant))
+    if (!engine_exec(e, "PRAGMA journal_mode = %s", e->kind->variant) ||
+        !engine_exec(e, "CREATE TABLE IF NOT EXISTS given (a)"))
         return false;
     engine_forget(e); /* no process of ours has it open while clients are started */
     return true;
