@@ -433,6 +433,8 @@ void lite_close(void *arg)
         lite_process_leave();
     else
         sqlite3_close_v2(conn->db);
+    for (size_t i = 0; i < LITE_SIDES; i++)
+        sqlock_mem_free(conn->side_paths[i]);
     sqlock_mem_free(conn->path);
     sqlock_mem_free(conn);
 }

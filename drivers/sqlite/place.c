@@ -118,26 +118,29 @@ static int place_fail_gone(const char *path, sqlock_error *err)
 
 static const char *const side_names[LITE_SIDES] = {"-wal", "-shm"};
 
-static int side_see(const lite_conn *conn, int i, char *path, size_t size, struct seen *out)
-{
-    snprintf(path, size, "%s%s", conn->name, side_names[i]);
-    return place_see(path, 0, out);
-}
-
 static int sides_check(const lite_conn *conn, uint64_t folder, sqlock_error *err)
 {
-    char path[PATH_MAX + 8];
     struct seen st;
     int rc = 0;
 
     for (int i = 0; rc == 0 && i < LITE_SIDES; i++) {
         if (conn->sides[i] == 0)
             continue;
-        if (side_see(conn, i, path, sizeof path, &st) != 0 || st.ino != conn->sides[i])
-            return place_fail_gone(path, err);
-        rc = place_check(path, &st, folder, err);
+        if (place_see(conn->side_paths[i], 0, &st) != 0 || st.ino != conn->sides[i])
+            return place_fail_gone(conn->side_paths[i], err);
+        rc = place_check(conn->side_paths[i], &st, folder, err);
     }
     return rc;
+}
+
+static int side_name(lite_conn *conn, int i, sqlock_error *err)
+{
+    const size_t size = strlen(conn->name) + strlen(side_names[i]) + 1;
+
+    if (conn->side_paths[i] == NULL && (conn->side_paths[i] = sqlock_mem_alloc(size)) == NULL)
+        return sqlock_error_set(err, SQLOCK_ENOMEM, 0, "out of memory");
+    snprintf(conn->side_paths[i], size, "%s%s", conn->name, side_names[i]);
+    return 0;
 }
 
 /* They exist for as long as the connection does. The -shm belongs to all connections of the
@@ -145,15 +148,16 @@ static int sides_check(const lite_conn *conn, uint64_t folder, sqlock_error *err
  * look for its name. */
 int lite_remember_sides(lite_conn *conn, sqlock_error *err)
 {
-    char path[PATH_MAX + 8];
     struct seen st;
 
     if (!lite_is_plain(conn))
         return 0;
     for (int i = 0; i < LITE_SIDES; i++) {
-        if (side_see(conn, i, path, sizeof path, &st) != 0 ||
+        if (side_name(conn, i, err) != 0)
+            return err->code;
+        if (place_see(conn->side_paths[i], 0, &st) != 0 ||
             lite_process_has_open(st.dev, st.ino) == 0)
-            return place_fail_gone(path, err);
+            return place_fail_gone(conn->side_paths[i], err);
         conn->sides[i] = st.ino;
     }
     return sides_check(conn, place_mount_of_folder(conn->name), err);
@@ -174,6 +178,15 @@ int lite_follow_journal(lite_conn *conn, sqlock_error *err)
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
+/* A mount has one root for good. The root of the one that the file was opened on is a folder, so it
+ * cannot be mounted on the file alone. As long as the file is on it, the folder is too. */
+static uint64_t file_mount_of_folder(const lite_conn *conn, const struct seen *st)
+{
+    if (conn->mount != 0 && st->mount == conn->mount)
+        return conn->mount;
+    return place_mount_of_folder(conn->name);
+}
+
 /* The path may lead elsewhere by now. So may the name, where symbolic links led to at first. */
 int lite_check_file(const lite_conn *conn, sqlock_error *err)
 {
@@ -185,7 +198,7 @@ int lite_check_file(const lite_conn *conn, sqlock_error *err)
         return place_fail_gone(conn->path, err);
     if (place_see(conn->name, 0, &st) != 0 || st.dev != conn->dev || st.ino != conn->ino)
         return place_fail_gone(conn->name, err);
-    folder = place_mount_of_folder(conn->name);
+    folder = file_mount_of_folder(conn, &st);
     if (place_check(conn->name, &st, folder, err) != 0)
         return err->code;
     return sides_check(conn, folder, err);
@@ -209,7 +222,11 @@ int lite_remember_file(lite_conn *conn, sqlock_error *err)
         return sqlock_error_set(err, SQLOCK_EDB, SQLOCK_RECONNECT | SQLOCK_RETRY,
                                 "the database file %s was replaced while it was opened",
                                 conn->path);
-    return lite_check_file(conn, err);
+    if (lite_check_file(conn, err) != 0)
+        return err->code;
+    if (place_mount_of_folder(conn->name) == st.mount)
+        conn->mount = st.mount;
+    return 0;
 }
 
 /* A connection that still has the old file open does not see what others do in the new one. */

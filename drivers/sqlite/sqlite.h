@@ -34,13 +34,15 @@ typedef struct lite_conn {
     const char *name; /* SQLite's name for it: where the path led to; belongs to db */
     dev_t dev;
     ino_t ino;
+    uint64_t mount;          /* where file and folder are; 0: not known, or not the same */
     ino_t sides[LITE_SIDES]; /* in WAL mode: the inodes of its files; 0: not known yet */
-    int in_tx;               /* between begin() and commit() or rollback(); adopted: always */
-    int lazy;                /* commits do not wait for the disk (synchronous is NORMAL) */
-    int64_t deadline;        /* of the call that is under way */
-    int open_wake;           /* a descriptor that ends the opening; -1: none, or it is open */
-    int lock_missing;        /* the kernel does not know the lock that SQLite believes in */
-    int unstoppable;         /* a ROLLBACK runs: neither deadline nor cancel may end it */
+    char *side_paths[LITE_SIDES];
+    int in_tx;        /* between begin() and commit() or rollback(); adopted: always */
+    int lazy;         /* commits do not wait for the disk (synchronous is NORMAL) */
+    int64_t deadline; /* of the call that is under way */
+    int open_wake;    /* a descriptor that ends the opening; -1: none, or it is open */
+    int lock_missing; /* the kernel does not know the lock that SQLite believes in */
+    int unstoppable;  /* a ROLLBACK runs: neither deadline nor cancel may end it */
     uint64_t call;    /* the number of the run() that is under way; 0: none can be cancelled */
     int pauses;       /* it was rolled back at its end and may be made anew: ... */
     int paused;       /* that has happened, */

@@ -159,6 +159,13 @@ static int stmt_bind_bytes(sqlite3_stmt *stmt, int at, const sqlock_value *v, in
     return sqlite3_bind_blob64(stmt, at, v->data, v->len, SQLITE_STATIC);
 }
 
+static const char *stmt_next_spec(const char *spec)
+{
+    const char *blank = strchr(spec, ' ');
+
+    return blank != NULL ? blank + 1 : "";
+}
+
 static int stmt_bind(call *c, sqlite3_stmt *stmt)
 {
     const char *spec = c->script->params != NULL ? c->script->params : "";
@@ -177,8 +184,7 @@ static int stmt_bind(call *c, sqlite3_stmt *stmt)
             rc = stmt_bind_bytes(stmt, i + 1, v, v->type == SQLOCK_TEXT || *spec == 't');
         else
             rc = sqlite3_bind_null(stmt, i + 1);
-        spec += strcspn(spec, " ");
-        spec += strspn(spec, " ");
+        spec = stmt_next_spec(spec);
     }
     return rc == SQLITE_OK ? 0 : lite_error(c->conn, rc, 0, NULL, c->err);
 }
