@@ -5,8 +5,9 @@
 -- time. Instead the next step, in the same transaction, looks at changes() whether the write was done.
 
 -- Milliseconds. SQLite keeps 'now' the same within one step, and takes it after the wait for the write lock.
--- unixepoch('subsec') would be NULL before 3.42, without an error.
--- :define now CAST(strftime('%s','now') || substr(strftime('%f','now'), 4) AS INTEGER)
+-- The function unixepoch('subsec') would be NULL before 3.42, without an error. Days are counted as a fraction, which is
+-- exact to the millisecond once it is rounded. To make the time of texts (strftime) takes several times as long.
+-- :define now CAST((julianday('now') - 2440587.5) * 86400000 + 0.5 AS INTEGER)
 -- No token, and no version of a register, is below this.
 -- :define least_token {now} * 1000
 -- The version with which a register begins.
@@ -38,10 +39,11 @@ SELECT 0, {DONE} WHERE :ttl IS NULL;
 
 -- :block acquire
 -- The first step only reads. While another one holds the lock, waiting writes nothing and takes no write lock. The
--- second step grants the lock if its row is missing, free, run out, or ours (the same request sent again), and if
--- not_after has not passed. The last one says why it did not. No row: meta has none.
--- A token is above those of the row and the floor, and no smaller than the clock. So tokens rise also where a copy of
--- the file is put back, which nothing in the file shows. So there is no grace either.
+-- second step grants the lock if its row is free, run out, or ours (the same request sent again), and if not_after has
+-- not passed. The third one answers that. The fourth makes a row that is missing, already granted: nothing can come
+-- between, so a name's first grant takes one commit. The last one says why there was no grant. No row: meta has none.
+-- A token is above that of the row, or, in a new row, above the floor; and no smaller than the clock. So tokens rise
+-- also where a copy of the file is put back, which nothing in the file shows. So there is no grace either.
 -- :step
 SELECT 0, CASE WHEN kind <> 0 THEN {KIND} ELSE {HELD} END, token, (exp - {now}) * 1000, {now} * 1000,
        since * 1000, label
@@ -49,22 +51,24 @@ FROM {lock}
 WHERE ns = :ns AND name = :name
   AND (kind <> 0 OR owner IS NOT NULL AND owner <> :owner AND exp > {now});
 -- :step write
-INSERT INTO {lock} AS l (ns, name, owner, token, exp, ttl, since, label)
+UPDATE {lock} SET
+    token = CASE WHEN owner = :owner AND exp > {now} THEN token ELSE max(token + 1, {least_token}) END,
+    since = CASE WHEN owner = :owner AND exp > {now} THEN since ELSE {now} END,
+    ended_owner = CASE WHEN owner IS NULL OR owner = :owner AND exp > {now} THEN ended_owner ELSE owner END,
+    ended_token = CASE WHEN owner IS NULL OR owner = :owner AND exp > {now} THEN ended_token ELSE token END,
+    ended_why = CASE WHEN owner IS NULL OR owner = :owner AND exp > {now} THEN ended_why ELSE {ENDED_TAKEN} END,
+    owner = :owner, exp = {now} + :ttl / 1000, ttl = :ttl / 1000, label = :label, idle_since = NULL
+WHERE ns = :ns AND name = :name AND kind = 0 AND (owner IS NULL OR owner = :owner OR exp <= {now})
+  AND (ended_why <> {ENDED_RELEASED} OR ended_owner IS NOT :owner) AND withdrawn IS NOT :owner
+  AND {now} * 1000 <= :not_after AND :grace IS NOT NULL AND EXISTS (SELECT 1 FROM {meta} WHERE id = 1);
+-- :step write
+SELECT 0, {DONE}, token, ttl * 1000, (exp - ttl) * 1000, since * 1000, label
+FROM {lock} WHERE ns = :ns AND name = :name AND changes() = 1;
+-- :step write
+INSERT INTO {lock} (ns, name, owner, token, exp, ttl, since, label)
 SELECT :ns, :name, :owner, max(m.fence_floor + 1, {least_token}), {now} + :ttl / 1000, :ttl / 1000, {now}, :label
 FROM {meta} m WHERE m.id = 1 AND {now} * 1000 <= :not_after AND :grace IS NOT NULL
-ON CONFLICT (ns, name) DO UPDATE SET
-    token = CASE WHEN l.owner = excluded.owner AND l.exp > {now} THEN l.token
-                 ELSE max(l.token + 1, excluded.token) END,
-    since = CASE WHEN l.owner = excluded.owner AND l.exp > {now} THEN l.since ELSE excluded.since END,
-    ended_owner = CASE WHEN l.owner IS NULL OR l.owner = excluded.owner AND l.exp > {now}
-                       THEN l.ended_owner ELSE l.owner END,
-    ended_token = CASE WHEN l.owner IS NULL OR l.owner = excluded.owner AND l.exp > {now}
-                       THEN l.ended_token ELSE l.token END,
-    ended_why = CASE WHEN l.owner IS NULL OR l.owner = excluded.owner AND l.exp > {now}
-                     THEN l.ended_why ELSE {ENDED_TAKEN} END,
-    owner = excluded.owner, exp = excluded.exp, ttl = excluded.ttl, label = excluded.label, idle_since = NULL
-WHERE l.kind = 0 AND (l.owner IS NULL OR l.owner = excluded.owner OR l.exp <= {now})
-  AND (l.ended_why <> {ENDED_RELEASED} OR l.ended_owner IS NOT excluded.owner) AND l.withdrawn IS NOT excluded.owner;
+ON CONFLICT (ns, name) DO NOTHING;
 -- :step write
 SELECT 0,
        CASE WHEN changes() = 1 THEN {DONE}
@@ -102,16 +106,18 @@ SELECT 0,
 FROM (SELECT 1) LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
 
 -- :block release
--- Frees the row for its exact grant, and remembers how the grant ended. So the same release, sent again, is DONE.
+-- Frees the row for its exact grant, and remembers how the grant ended. So the same release, sent again, is DONE. The
+-- second step answers what was done, without a look at the row, and the last one says why nothing was.
 -- Always one row.
 -- :step write
 UPDATE {lock} SET owner = NULL, exp = NULL, since = NULL, label = NULL,
     ended_owner = owner, ended_token = token, ended_why = {ENDED_RELEASED}, idle_since = {now}
 WHERE ns = :ns AND name = :name AND kind = 0 AND owner = :owner AND token = :token;
 -- :step write
+SELECT 0, {DONE}, :token, NULL, {now} * 1000 WHERE changes() = 1;
+-- :step write
 SELECT 0,
-       CASE WHEN changes() = 1 THEN {DONE}
-            WHEN h.name IS NULL THEN {GONE}
+       CASE WHEN h.name IS NULL THEN {GONE}
             WHEN h.kind <> 0 THEN {KIND}
             WHEN h.owner = :owner AND h.token = :token THEN {SKIPPED}
             WHEN h.ended_owner = :owner AND h.ended_token = :token

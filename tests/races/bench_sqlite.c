@@ -176,8 +176,8 @@ static void lite_close(conn c)
     {                                                                                              \
         .name = "sqlite", .mode = mode_word, .driver = "sqlite",                                   \
         .dialect = &sqlock_sqlite_dialect,                                                         \
-        .now = "CAST(strftime('%s','now') || substr(strftime('%f','now'), 4) AS INTEGER)",         \
-        .ms = "1", .owner = "SELECT unicode(CAST(substr(owner, 1, 1) AS TEXT)) FROM {lock}",       \
+        .now = "CAST((julianday('now') - 2440587.5) * 86400000 + 0.5 AS INTEGER)", .ms = "1",      \
+        .owner = "SELECT unicode(CAST(substr(owner, 1, 1) AS TEXT)) FROM {lock}",                  \
         .held = "{hold}", .quote = '"', .create = lite_create, .open = lite_open,                  \
         .close = lite_close, .ask = lite_fetch, .start = lite_start, .waits = lite_waits,          \
         .finish = lite_finish, .try_run = lite_try, .value = lite_value, .error = lite_error_text, \

@@ -275,4 +275,51 @@ TEST(test_file_that_cannot_have_WAL_does_without)
     assert_false(is_wal(&p));
 }
 
+/* ---- how rows are found ---------------------------------------------------------------------- */
+
+/* NULL: by their keys alone, and without a table of SQLite's own to sort in. Otherwise what is
+ * done instead. */
+static char *slow_part(sqlite3 *db, const char *sql)
+{
+    sqlite3_stmt *stmt = NULL;
+    char *out = NULL;
+
+    if (sqlite3_prepare_v2(db, textf("EXPLAIN QUERY PLAN %s", sql), -1, &stmt, NULL) != SQLITE_OK)
+        fail_msg("%s\n%s", sql, sqlite3_errmsg(db));
+    while (sqlite3_step(stmt) == SQLITE_ROW) {
+        const char *does = (const char *)sqlite3_column_text(stmt, 3);
+
+        if (strstr(does, "TEMP B-TREE") || strstr(does, "AUTOMATIC") ||
+            (strncmp(does, "SCAN", 4) == 0 && strcmp(does, "SCAN CONSTANT ROW") != 0 &&
+             strncmp(does, "SCAN (subquery", 14) != 0))
+            out = textf("%s", does);
+    }
+    sqlite3_finalize(stmt);
+    return out;
+}
+
+TEST(test_requests_find_their_rows_by_key)
+{
+    static const sqlock_stmt hot[] = {
+        SQLOCK_STMT_ACQUIRE,  SQLOCK_STMT_RENEW,       SQLOCK_STMT_RELEASE,
+        SQLOCK_STMT_WITHDRAW, SQLOCK_STMT_BREAK_NOTED, SQLOCK_STMT_PRUNE,
+        SQLOCK_STMT_GUARD,    SQLOCK_STMT_ENSURE,      SQLOCK_STMT_REGISTER_SET};
+    struct place p = place_migrated();
+    sqlite3 *db = lite_open(path_of(&p));
+
+    for (size_t i = 0; i < sizeof hot / sizeof *hot; i++) {
+        const sqlock_script *script = &p.dialect->scripts[hot[i]];
+
+        for (int step = 0; step < script->n_steps; step++) {
+            char *slow = slow_part(db, place_fill(&p, script->steps[step].sql));
+
+            if (slow != NULL)
+                fail_msg("%s, step %d: %s", script->name, step + 1, slow);
+        }
+    }
+    assert_non_null(slow_part(db, "SELECT 1 FROM sqlock_lock WHERE name = x'61'"));
+    assert_non_null(slow_part(db, "SELECT 1 FROM sqlock_lock WHERE ns = x'' ORDER BY exp"));
+    sqlite3_close(db);
+}
+
 TEST_MAIN_EACH(NULL, NULL)
