@@ -533,4 +533,19 @@ TEST(test_P5_release_that_a_power_cut_undid_stands_until_its_lease_ends)
     sqlock_close(m);
 }
 
+/* Its row is made in the transaction that grants it. */
+TEST(test_first_grant_of_a_name_waits_for_the_disk_once)
+{
+    char *path = new_migrated();
+    sqlock_lock *lock = NULL;
+    sqlock *m = db_open(file_db(path));
+
+    lock_draw(m, "x"); /* the first commit syncs the head of the WAL too */
+    atomic_store(&syncs, 0);
+    assert_ok(lock_try(m, "y", 0, &lock, &err), &err);
+    assert_int_equal(atomic_exchange(&syncs, 0), 1);
+    lock_give(lock);
+    sqlock_close(m);
+}
+
 TEST_MAIN_EACH(NULL, NULL)
