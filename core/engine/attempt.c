@@ -67,14 +67,11 @@ static int64_t attempt_async_limit(sqlock *m, int64_t now)
 struct plan {
     int64_t deadline, connected; /* until when it may go on, and until when it needs a connection */
     enum pool_use use;
-    int reserved; /* open the reserved connection first: a grant is to be renewed */
 };
 
 static struct plan attempt_plan(const sqlock_op *op, int64_t now)
 {
     sqlock *m = op->m;
-    const sqlock_lock *lock = op->lock;
-    int grants = lock->pending == PENDING_ACQUIRE || lock->pending == PENDING_IMPORT;
     struct plan p = {.deadline = time_min(attempt_end(op, now), now + m->request_us)};
 
     if (op->async && m->loop == NULL)
@@ -82,7 +79,6 @@ static struct plan attempt_plan(const sqlock_op *op, int64_t now)
     p.connected =
         time_min(p.deadline, op->refused && attempt_waits(op) ? op_last_try(op) : op->deadline);
     p.use = attempt_waits(op) || op->patient ? POOL_CALLS : POOL_URGENT;
-    p.reserved = grants && !(lock->flags & SQLOCK_NO_RENEW) && !m->reserved_opened;
     return p;
 }
 
@@ -90,13 +86,10 @@ static struct plan attempt_plan(const sqlock_op *op, int64_t now)
 static int attempt_connect(sqlock_op *op, const struct plan *p, struct conn **out)
 {
     sqlock *m = op->m;
-    int rc = 0;
+    int rc;
 
     assert(op->lock->m == m);
-    if (p->reserved)
-        rc = pool_open_reserved(m, op, p->connected, &op->err);
-    if (rc == 0)
-        rc = pool_take(m, p->use, op, p->connected, out, &op->err);
+    rc = pool_take(m, p->use, op, p->connected, out, &op->err);
     if (rc == POOL_JOINED)
         return rc;
     if (rc == 0) {

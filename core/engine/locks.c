@@ -167,6 +167,8 @@ static void lock_plan(sqlock_lock *lock)
         timer_wake(m, heap_due(&m->ticks));
     work = heap_set(&m->renewals, &lock->renewal, renewal);
     work |= heap_set(&m->checks, &lock->check, is_freed ? TIME_NEVER : checks_lock_due(lock));
+    if (renewal != TIME_NEVER)
+        renewals_reserve(m, lock, renewal);
     if (m->checks.first != NULL)
         manager_start_threads(m); /* without them, these leases stay at risk */
     if (work)

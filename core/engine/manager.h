@@ -72,7 +72,7 @@ struct sqlock {
     mutex mu; /* guards all that follows, and the fields of locks and ops that say so */
     int refs; /* one for the handle, and one for each lock */
     struct conn conns[CONNECTIONS_MAX]; /* [0]: reserved for renewals */
-    int reserved_opened;                /* [0] was opened */
+    int reserved_tried;                 /* it was to be opened, at least once */
     int64_t opening;                    /* time to open a connection, with its handshake */
     int64_t round;                      /* the longest that such an answer took (REQ_PACES) */
     int opening_fails;                  /* the last one could not be opened */

@@ -343,6 +343,7 @@ static int pool_connect_place(sqlock *m, struct conn *c, sqlock_op *op, int64_t 
     int rc = hosts_walk(m, pool_visit, &o, deadline, err);
 
     mutex_lock(&m->mu);
+    m->reserved_tried |= c == &m->conns[0];
     pool_note_opening(m, rc, sqlock_now_us() - begun);
     mutex_unlock(&m->mu);
     return rc;
@@ -386,22 +387,6 @@ int pool_take(sqlock *m, enum pool_use use, sqlock_op *op, int64_t deadline, str
     assert(c->busy && c->native != NULL);
     *out = c;
     return 0;
-}
-
-int pool_open_reserved(sqlock *m, sqlock_op *op, int64_t deadline, sqlock_error *err)
-{
-    struct conn *c;
-    int rc;
-
-    if ((rc = pool_take_place(m, POOL_RESERVED, op, deadline, &c, err)) != 0)
-        return rc;
-    if (c->native == NULL && (rc = pool_connect_place(m, c, op, deadline, err)) != 0)
-        error_prefix(err, "the reserved connection");
-    mutex_lock(&m->mu);
-    m->reserved_opened = rc == 0;
-    mutex_unlock(&m->mu);
-    pool_give(m, c, rc != 0);
-    return rc;
 }
 
 /* The driver may have just left the call. Its number keeps the cancel from the next one. */

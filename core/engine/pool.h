@@ -23,10 +23,6 @@ struct pool_waiter {
  * POOL_JOINED. */
 int pool_take(sqlock *m, enum pool_use use, sqlock_op *op, int64_t deadline, struct conn **out,
               sqlock_error *err);
-/* Called before the first grant that the library will renew: open the reserved connection. If that
- * is impossible, the caller learns it now, not by the loss of the lock. Later the renewals keep it
- * open. */
-int pool_open_reserved(sqlock *m, sqlock_op *op, int64_t deadline, sqlock_error *err);
 /* Give the connection back. If it is broken, close it first. */
 void pool_give(sqlock *m, struct conn *c, int broken);
 /* The same. m->mu is held, and is released while a connection is closed. */

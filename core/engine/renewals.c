@@ -228,6 +228,17 @@ static void renewals_send(sqlock *m, struct renewal_batch *b, sqlock_rows *rows)
     renewals_note_use(m, &e, rc);
 }
 
+/* Not with the grant: its caller would wait for it, and a lock that is soon released needs none. */
+void renewals_reserve(sqlock *m, const sqlock_lock *lock, int64_t renewal)
+{
+    int64_t at = renewal - lock->lease.every / 8 * 7;
+
+    if (m->reserved_tried || at >= m->mend_at)
+        return; /* what is lost later is opened by the renewals themselves */
+    m->mend_at = at;
+    worker_wake(m, at);
+}
+
 int64_t renewals_mend_due(sqlock *m)
 {
     const struct conn *reserved = &m->conns[0];
@@ -236,7 +247,7 @@ int64_t renewals_mend_due(sqlock *m)
                                                                                        : m->mend_at;
 }
 
-/* Open the reserved connection again. Meanwhile renewals use an idle connection of the calls. This
+/* Open the reserved connection. Meanwhile renewals use an idle connection of the calls. This
  * may take a quarter of the time that is left, or half if openings take that long. */
 void renewals_mend(sqlock *m)
 {

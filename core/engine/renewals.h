@@ -28,7 +28,10 @@ int64_t renewals_lock_due(const sqlock_lock *lock);
 int64_t renewals_due(const sqlock *m);
 /* The time until the first deadline of the leases that are renewed. TIME_NEVER: there is none. */
 int64_t renewals_left(const sqlock *m, int64_t now);
-/* When to open the lost reserved connection again. TIME_NEVER: not. */
+/* This lock is to be renewed then. Until the reserved connection is open, renewals use an idle
+ * connection of the calls. */
+void renewals_reserve(sqlock *m, const sqlock_lock *lock, int64_t renewal);
+/* When to open the reserved connection, for the first time or again. TIME_NEVER: not. */
 int64_t renewals_mend_due(sqlock *m);
 void renewals_mend(sqlock *m);
 /* Renew all that is due, in one statement. */

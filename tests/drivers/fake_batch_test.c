@@ -156,15 +156,12 @@ static void end_crowd(void)
 /* A manager with one connection for calls, and one for renewals. */
 static void begin_crowd(struct world *w)
 {
-    sqlock_lock *lock;
-
     memset(&gate, 0, sizeof gate);
     memset(&crowd, 0, sizeof crowd);
     network.db = fake_at(&w->place);
     w->driver.run = run_gated;
     crowd.m = open_changed(w, TIME_MS);
-    lock = take_for(crowd.m, "open", 0, 0); /* both connections */
-    give(lock);
+    open_reserved(crowd.m);
     for (int i = 0; i < MEMBERS; i++) {
         struct caller *c = &crowd.callers[i];
 

@@ -44,19 +44,33 @@ TEST(test_factory_that_fails_without_a_word_grants_nothing)
 
 /* ---- the renewals' own connection ------------------------------------------------------------ */
 
-/* P16: told before anything is granted, not by the loss of the lock. */
-TEST(test_grant_that_could_not_be_renewed_is_not_requested)
+/* A lock that is soon released needs no second connection; one that stays gets it. */
+TEST(test_reserved_connection_is_opened_behind_the_grant)
+{
+    sqlock *m = open_allowed(w, 2, NULL);
+    sqlock_lock *lock;
+
+    give(take(m, "nightly"));
+    lock = take_for(m, "nightly", patience_ms(1000), 0);
+    assert_int_equal(sqlock_fake_connections(fake_at(&w->place)), 1);
+    assert_soon(sqlock_fake_connections(fake_at(&w->place)) == 2, patience_ms(1000));
+    assert_int_equal(spy_runs(SQLOCK_STMT_RENEW), 0);
+    give(lock);
+}
+
+/* P7: while the server allows one connection, renewals borrow it. */
+TEST(test_grant_is_renewed_over_the_only_connection_there_may_be)
 {
     sqlock *m = open_allowed(w, 1, NULL);
-    sqlock_acquire_opts o = wait_opts(0, 0, 0);
-    sqlock_lock *lock = NULL;
+    int32_t lease_ms = patience_ms(600);
+    sqlock_lock *lock = take_for(m, "nightly", lease_ms, 0);
 
-    says(SQLOCK_EUNREACH, sqlock_acquire(m, "nightly", &o, &lock, &said));
-    assert_null(lock);
-    assert_non_null(strstr(said.text, "the reserved connection"));
-    assert_int_equal(spy_runs(SQLOCK_STMT_ACQUIRE), 0);
-    atomic_store(&network.allowed, 1);
-    give(take(m, "nightly"));
+    stays_held(lock, 3 * lease_ms);
+    assert_int_equal(sqlock_fake_connections(fake_at(&w->place)), 1);
+    atomic_store(&network.allowed, ALWAYS);
+    assert_soon(sqlock_fake_connections(fake_at(&w->place)) == 2, patience_ms(5000));
+    stays_held(lock, 2 * lease_ms);
+    give(lock);
 }
 
 /* Who needs no renewals needs no second connection. */
@@ -145,6 +159,7 @@ TEST(test_opening_that_takes_its_usual_time_is_not_thrown_away)
     fault(w, SQLOCK_STMT_HANDSHAKE, SQLOCK_FAULT_SLOW, ALWAYS, lease_ms * 3 / 10);
     m = open_allowed(w, ALWAYS, NULL);
     lock = take_for(m, "nightly", lease_ms, 0);
+    assert_soon(spy_runs(SQLOCK_STMT_RENEW) > 0, patience_ms(5000)); /* both are open */
     break_renewals(w);
     hog_start(w, &hog, m); /* no connection can be borrowed */
     stays_held(lock, 2 * lease_ms);

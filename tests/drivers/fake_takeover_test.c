@@ -171,7 +171,7 @@ BARE_TEST(test_all_connections_are_to_one_server)
 
     m = open_hosts(w, 1000);
     take_with(m, NAME, &o);
-    assert_int_equal(atomic_load(&hosts[0].links), 2);
+    assert_soon(atomic_load(&hosts[0].links) == 2, patience_ms(5000));
     host_promoted(1);
     host_is(0, READ_ONLY); /* its links are well */
     second = grant(m, "second");

@@ -130,6 +130,7 @@ TEST(test_opening_that_takes_an_attempts_time_does_not_end_the_wait)
 
     w->driver.open = open_slowly;
     m = open_changed(w, 100);
+    cut_links(w);
     slow_openings = 2;
     give(take(m, "nightly"));
     assert_int_equal(slow_openings, 0);

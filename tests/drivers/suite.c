@@ -129,6 +129,15 @@ sqlock *open_changed(struct world *w, int32_t request_ms)
     return w->managers[w->n_managers++] = m;
 }
 
+void open_reserved(sqlock *m)
+{
+    long opens = spy_opens();
+    sqlock_lock *lock = take_for(m, "open", patience_ms(400), 0);
+
+    assert_soon(spy_opens() > opens, patience_ms(5000));
+    give(lock);
+}
+
 int migrate_here(struct world *w, int *out_applied, sqlock_error *err)
 {
     sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;

@@ -203,6 +203,8 @@ int open_by(const sqlock_driver *driver, const char *url, const sqlock_open_opts
             sqlock_error *err);
 /* By way of w->driver, as the test has changed it. */
 sqlock *open_changed(struct world *w, int32_t request_ms);
+/* Its reserved connection, which is opened behind a grant that is to be renewed. */
+void open_reserved(sqlock *m);
 int migrate_here(struct world *w, int *out_applied, sqlock_error *err);
 /* Where the world is, over what opts says of it. */
 void place_opts(const struct world *w, sqlock_open_opts *opts);

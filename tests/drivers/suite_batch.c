@@ -112,8 +112,8 @@ static void begin_crowd_for(struct world *w, int32_t request_ms)
     memset(&crowd, 0, sizeof crowd);
     w->driver.run = run_gated;
     crowd.m = open_changed(w, request_ms);
-    give(take_for(crowd.m, "open", 0, 0)); /* both connections */
-    for (int i = 0; i < CALLERS; i++)      /* not by their keys */
+    open_reserved(crowd.m);
+    for (int i = 0; i < CALLERS; i++) /* not by their keys */
         snprintf(crowd.callers[i].name, sizeof crowd.callers[i].name, "n%02d", i * 7 % CALLERS);
     snprintf(crowd.first.name, sizeof crowd.first.name, "first");
     at_end(w, end_crowd);
