@@ -7,8 +7,6 @@
 -- schema. schema/qualify.awk says what this demands of a statement.
 
 -- :define now (extract(epoch from clock_timestamp()) * 1000000)::bigint
--- True. The commit that follows does not wait for the disk, if :lazy says so. The setting ends with the transaction.
--- :define lazily (NOT :lazy OR set_config('synchronous_commit', 'off', TRUE) = 'off')
 -- How long notes of breaks stay: longer than any lease lasts.
 -- :define month 2678400000000
 -- No lease is longer than 7 days.
@@ -46,6 +44,8 @@
 -- :define durable (current_setting('synchronous_commit') <> 'off' OR set_config('synchronous_commit', 'on', true) = 'on')
 -- The opposite: what the transaction writes may be lost in a crash, as long as no later commit has reached the disk.
 -- :define unwaited set_config('synchronous_commit', 'off', true) = 'off'
+-- The same, if the call need not wait.
+-- :define lazily (NOT :lazy OR {unwaited})
 
 -- Always true of the requests u of an array. The planner expects ten requests, and would rather read a small table whole
 -- than look for ten keys. It would go on when the table has grown. With this it expects one, and goes by the primary
