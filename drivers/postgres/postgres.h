@@ -83,7 +83,7 @@ struct pg_conn {
     uint32_t tag[2];
     unsigned last_prepared;
     char *prepared[SQLOCK_STMT_COUNT][2][PG_STEPS_MAX]; /* [array]; NULL: not prepared */
-    Oid *types[SQLOCK_STMT_COUNT];     /* of the script's parameters and :lazy; NULL: not read yet */
+    Oid *types[SQLOCK_STMT_COUNT]; /* of the script's parameters and :lazy; NULL: not read yet */
     uint8_t looked[SQLOCK_STMT_COUNT]; /* 1: the last time the first step did nothing */
 };
 

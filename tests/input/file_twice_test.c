@@ -183,12 +183,15 @@ TEST(test_P1_a_removed_wal_is_noticed)
     for (size_t i = 0; i < 2; i++) {
         struct held h = hold(modes[0]);
         char *side = textf("%s%s", h.path, sides[i]);
+        sqlite3 *app = lite_open(h.path); /* keeps what was removed in use */
 
+        lite_exec(app, "SELECT * FROM sqlite_master");
         assert_int_equal(unlink(side), 0);
         assert_true(sqlock_renew(h.lock, &err) < 0);
         write_file(side, "", 0); /* as the next one's */
         assert_true(sqlock_renew(h.lock, &err) < 0);
         forsake(h);
+        sqlite3_close(app);
         unlink(side);
         use(h.path);
     }

@@ -10,10 +10,15 @@ extern const sqlock_dialect sqlock_postgres_dialect;
 
 /* ---- asking ---------------------------------------------------------------------------------- */
 
+static int is_lazy(sqlock_stmt stmt)
+{
+    return (sqlock_postgres_dialect.scripts[stmt].flags & SQLOCK_REQ_LAZY) != 0;
+}
+
 /* Behind the request's own parameters, if it is one of those that need not wait for the disk. */
 static int add_lazy(sqlock_stmt stmt, Oid *types, const char **values, int n)
 {
-    if (!(sqlock_postgres_dialect.scripts[stmt].flags & SQLOCK_REQ_LAZY))
+    if (!is_lazy(stmt))
         return n;
     types[n] = 16; /* bool */
     values[n] = "t";
@@ -178,6 +183,15 @@ static const char *plan_in_words(const char *json)
     return "by key";
 }
 
+/* Frees the first one. */
+static char *joined(char *text, const char *more)
+{
+    char *both = strdup(textf("%s%s", text, more));
+
+    free(text);
+    return both;
+}
+
 /* As a connection that has prepared it long ago: without knowing the values. */
 static const char *pg_plan(conn c, const script *s)
 {
@@ -185,13 +199,15 @@ static const char *pg_plan(conn c, const script *s)
     for (int i = 0; i < s->n && strcmp(words, "by key") == 0; i++) {
         char *types = strdup(""), *nulls = strdup(""), *json;
         for (const char *p = params; *p != '\0'; p += strcspn(p, " "), p += strspn(p, " ")) {
-            char *more = strdup(textf("%s%s%s%s", types, *types ? ", " : "",
-                                      *p == 'i' ? "bigint" : "bytea", s->many ? "[]" : ""));
-            free(types);
-            types = more;
-            more = strdup(textf("%s%sNULL", nulls, *nulls ? ", " : ""));
-            free(nulls);
-            nulls = more;
+            const char *comma = *types ? ", " : "";
+
+            types = joined(
+                types, textf("%s%s%s", comma, *p == 'i' ? "bigint" : "bytea", s->many ? "[]" : ""));
+            nulls = joined(nulls, textf("%sNULL", comma));
+        }
+        if (is_lazy(s->stmt)) {
+            types = joined(types, ", boolean");
+            nulls = joined(nulls, ", NULL");
         }
         run(c, textf("PREPARE planned (%s) AS %s", types, s->step[i]));
         json = keep(pg_value(c, textf("EXPLAIN (FORMAT JSON) EXECUTE planned (%s)", nulls), 0));
