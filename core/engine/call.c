@@ -153,7 +153,9 @@ int call_wait(const sqlock *m, struct conn *c, struct call *k, sqlock_error *err
     rc = m->driver->run(c->native, &call, k->stmt, k->values, k->n, k->deadline, k->rows, err);
     if (rc == SQLOCK_NOT_YET && (k->flags & SQLOCK_CALL_PAUSES))
         return rc;
-    if (rc != 0 && err->code == 0)
+    if (rc == 0)
+        error_clear(err); /* of what the driver has got over */
+    else if (err->code == 0)
         sqlock_error_set(err, rc, SQLOCK_RECONNECT | call_doubt(k), "the driver gave no reason");
     if (rc != 0 && !call_is(k, SQLOCK_REQ_EACH))
         rows_clear(k->rows);

@@ -66,6 +66,34 @@ TEST(test_wait_for_a_row_that_is_locked_ends_as_busy)
             says(SQLOCK_EBUSY, sqlock_acquire(m, "nightly", &o, &none, &said));
 }
 
+/* The driver, with a failure that it got over: a statement waited too long for a row, and the next
+ * one found out that the request is late. */
+static int run_late(void *conn, const sqlock_call *call, sqlock_stmt stmt,
+                    const sqlock_value *values, size_t n, int64_t deadline, sqlock_rows *rows,
+                    sqlock_error *err)
+{
+    if (stmt != SQLOCK_STMT_ACQUIRE)
+        return spied_driver()->run(conn, call, stmt, values, n, deadline, rows, err);
+    sleep_ms(1);
+    sqlock_error_db(err, "55P03", 1205, 0, "waited too long for a row");
+    return sqlock_rows_add(rows, 0) != 0 || sqlock_rows_put_int(rows, 0) != 0 ||
+                   sqlock_rows_put_int(rows, SQLOCK_OUT_LATE) != 0
+               ? SQLOCK_ENOMEM
+               : 0;
+}
+
+/* P18: that is not why the wait ended. */
+TEST(test_failure_that_the_driver_got_over_is_not_reported)
+{
+    sqlock_acquire_opts o = wait_opts(50, 0, SQLOCK_NO_RENEW);
+    sqlock_lock *none = NULL;
+    sqlock *m;
+
+    w->driver.run = run_late;
+    m = open_changed(w, 5000);
+    says(SQLOCK_ETIMEOUT, sqlock_acquire(m, "nightly", &o, &none, &said));
+}
+
 /* The one connection of the calls is kept by a request that the server does not answer. That the
  * others hear nothing is not the database's silence. */
 TEST(test_who_gets_no_connection_in_time_learns_it, m)
