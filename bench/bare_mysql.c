@@ -32,6 +32,8 @@ struct own {
 
 static const char hex_digits[] = "0123456789abcdef";
 
+static int64_t ask(struct own *own, const char *sql, size_t len);
+
 /* ---- texts ----------------------------------------------------------------------------------- */
 
 static void put(struct text *t, const char *what, size_t len)
@@ -95,11 +97,49 @@ static const char *parameter(const sqlock_script *script, unsigned n)
     return at;
 }
 
+static int is_mariadb(struct own *own)
+{
+    return strstr(mysql_get_server_info(own->my), "MariaDB") != NULL;
+}
+
+/* The first step that this server gets. */
+static const sqlock_step *first_step(struct own *own, const sqlock_script *script)
+{
+    const sqlock_step *step = script->steps;
+
+    while (step->flags & SQLOCK_STEP_NOWAIT && !is_mariadb(own))
+        step++;
+    return step;
+}
+
+/* On MariaDB the driver has the session prepare it, by the name of the request. */
+static void make_execute(struct own *own, struct text *t, const sqlock_script *script,
+                         const sqlock_step *step)
+{
+    char quoted[TEXT_MAX], prepare[TEXT_MAX + 64];
+
+    if (strlen(step->sql) * 2 >= sizeof quoted)
+        bench_die("bare loop: a statement is too long");
+    mysql_real_escape_string(own->my, quoted, step->sql, (unsigned long)strlen(step->sql));
+    snprintf(prepare, sizeof prepare, "PREPARE bare_%s FROM '%s'", script->name, quoted);
+    ask(own, prepare, strlen(prepare));
+    put(t, prepare, (size_t)snprintf(prepare, sizeof prepare, "EXECUTE bare_%s", script->name));
+    for (unsigned i = 0; i < step->n_order; i++) {
+        put(t, i == 0 ? " USING " : ", ", i == 0 ? 7 : 2);
+        put_parameter(own, t, parameter(script, step->order[i]));
+    }
+}
+
 static void make_text(struct own *own, struct text *t, const sqlock_script *script)
 {
-    const uint8_t *order = script->steps[0].order;
+    const sqlock_step *step = first_step(own, script);
+    const uint8_t *order = step->order;
 
-    for (const char *s = script->steps[0].sql; *s != '\0'; s++) {
+    if (is_mariadb(own)) {
+        make_execute(own, t, script, step);
+        return;
+    }
+    for (const char *s = step->sql; *s != '\0'; s++) {
         if (*s == '?')
             put_parameter(own, t, parameter(script, *order++));
         else
@@ -174,7 +214,7 @@ static struct own *connect_to(const char *url, int thread)
 }
 
 /* Send a text, and read all of its answers; returns the token of the last one's row, -1 if that is
- * not `done`. */
+ * not `done`. If it has no row but has changed one: its last insert id. */
 static int64_t ask(struct own *own, const char *sql, size_t len)
 {
     int64_t token = -1;
@@ -186,6 +226,8 @@ static int64_t ask(struct own *own, const char *sql, size_t len)
 
         if (row != NULL && atoi(row[SQLOCK_COL_OUTCOME]) == SQLOCK_OUT_DONE)
             token = atoll(row[SQLOCK_COL_TOKEN]);
+        else if (res == NULL && mysql_affected_rows(own->my) == 1)
+            token = (int64_t)mysql_insert_id(own->my);
         mysql_free_result(res);
     }
     if (mysql_errno(own->my) != 0)
@@ -205,10 +247,13 @@ static void *start(const struct bench_db *db, void *shared, int thread)
 {
     static const char session[] = "SET time_zone = '+00:00';"
                                   "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED";
+    const sqlock_script *handshake = &db->scripts[SQLOCK_STMT_HANDSHAKE];
+    const char *note = handshake->steps[handshake->n_steps - 2].sql;
     struct own *own = connect_to(db->url, thread);
 
     (void)shared;
     ask(own, session, sizeof session - 1);
+    ask(own, note, strlen(note));
     make_text(own, &own->acquire, &db->scripts[SQLOCK_STMT_ACQUIRE]);
     make_text(own, &own->release, &db->scripts[SQLOCK_STMT_RELEASE]);
     return own;
@@ -234,7 +279,7 @@ static void pair(void *arg)
         bench_die("bare loop: %s was not granted", own->name);
     set_owner(&own->release, owner);
     set_token(&own->release, token);
-    if (ask(own, own->release.sql, own->release.len) != token)
+    if (ask(own, own->release.sql, own->release.len) <= 0)
         bench_die("bare loop: %s was not released", own->name);
 }
 

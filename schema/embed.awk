@@ -219,10 +219,18 @@ kind == "statements" && /^-- :block / {
     next
 }
 kind == "statements" && !ours && (block in instead) { next }
+function step_flags(    i, out) {
+    for (i = 3; i <= NF && $i != "same"; i++) {
+        if ($i == "gives" && $(i + 1) !~ /^(token|now)$/) die("gives what?")
+        if ($i !~ /^(write|aside|look|nowait|gives)$/) die("what is " $i "?")
+        out = out (out == "" ? "" : " | ") ($i == "look" ? "SQLOCK_STEP_ASIDE | " : "") \
+            "SQLOCK_STEP_" ($i == "gives" ? "GIVES_" toupper($(++i)) : toupper($i))
+    }
+    return out == "" ? "0" : out
+}
 kind == "statements" && /^-- :(step|array)/ {
     end_step(); list = $2 == ":array" ? "array_steps" : "steps"
-    step_flag = $3 == "write" ? "SQLOCK_STEP_WRITE" : $3 == "aside" ? "SQLOCK_STEP_ASIDE" : \
-        $3 == "look" ? "SQLOCK_STEP_ASIDE | SQLOCK_STEP_LOOK" : "0"
+    step_flag = step_flags()
     same = $3 == "same" ? $4 : 0
     next
 }

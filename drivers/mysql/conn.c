@@ -24,7 +24,8 @@ static void socket_close_on_exec(MYSQL *my)
  * - GROUP_CONCAT cuts no list of a batch's numbers. */
 static const char session_sql[] =
     "SET SESSION autocommit = 1, time_zone = '+00:00', completion_type = 0, sql_safe_updates = 0,"
-    " sql_auto_is_null = 0, innodb_lock_wait_timeout = 1, foreign_key_checks = 1,"
+    " sql_auto_is_null = 0, timestamp = DEFAULT, innodb_lock_wait_timeout = 1, foreign_key_checks "
+    "= 1,"
     " unique_checks = 1, sql_big_selects = 1, sql_select_limit = 18446744073709551615,"
     " group_concat_max_len = 65536,"
     " sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION,ERROR_FOR_DIVISION_BY_ZERO'"
@@ -61,6 +62,7 @@ int my_check_version(struct my_conn *c, sqlock_error *err)
 
     c->maria = strstr(info, "MariaDB") != NULL;
     c->skips_locked = version >= (c->maria ? 100600ul : 80001ul);
+    c->waits_not = c->keeps = c->maria;
     if (version >= (c->maria ? 100600ul : 50600ul))
         return 0;
     return sqlock_error_set(err, SQLOCK_EREFUSED, 0,

@@ -32,9 +32,12 @@ struct my_conn {
     } at;
     int broken;       /* SQLOCK_RECONNECT was reported: nothing is sent any more */
     int skips_locked; /* the server can skip locked rows */
-    int maria;        /* it is MariaDB, not MySQL */
-    int adopted;      /* my is the application's, borrowed */
-    int ended;        /* ... and its transaction ended with the last of our statements */
+    int waits_not;    /* it can keep one statement from waiting for a row */
+    int keeps;        /* it can prepare and execute statements by texts, with values in them */
+    uint8_t kept[SQLOCK_STMT_COUNT]; /* of each request, a bit for each step that is prepared */
+    int maria;                       /* it is MariaDB, not MySQL */
+    int adopted;                     /* my is the application's, borrowed */
+    int ended; /* ... and its transaction ended with the last of our statements */
     unsigned long thread_id;
     const sqlock_script *scripts;
 };
@@ -211,6 +214,10 @@ struct my_batch {
 };
 /* The step's text for the batch, ended by NUL, for the caller to free; NULL: no memory. */
 char *my_text(const sqlock_step *step, const struct my_batch *b, size_t *out_len);
+/* The same, to run a statement that the session keeps by that name. keeps, if not NULL: to make the
+ * session keep it first. */
+char *my_text_execute(const sqlock_step *step, const struct my_batch *b, const char *name,
+                      MYSQL *keeps, size_t *out_len);
 /* Where `what` is next, outside of names in backquotes, which are the application's and may hold
  * anything. NULL: nowhere. */
 const char *my_find(const char *from, const char *end, char what);

@@ -64,46 +64,125 @@ int my_take_rows(MYSQL_RES *res, sqlock_rows *rows, size_t request)
     return rc;
 }
 
+#define GIVES      (SQLOCK_STEP_GIVES_TOKEN | SQLOCK_STEP_GIVES_NOW)
+#define DUPLICATE  1062
+#define NOT_KEPT   1243 /* there is no such prepared statement */
+#define STEPS_KEPT 8    /* bits of my_conn.kept */
+
 /* A statement that waited too long for a locked row has changed nothing. As if it had found no row,
  * the rest of its packet is sent, which reports the row's state. If there is no rest, and the
- * statement was not to change anything, it has found no row. */
-static int packet_send(struct my_conn *c, struct my_call *call, const char *text, size_t len,
-                       MYSQL_RES **out_res)
+ * statement was not to change anything, or a later step goes on, it has found no row. */
+static int packet_send(struct my_conn *c, struct my_call *call, const sqlock_step *step,
+                       const char *text, size_t len, MYSQL_RES **out_res)
 {
+    int goes_on = !call->changes || (step->flags & GIVES), rc;
     const char *rest;
-    int rc = my_query(c, call, text, len, out_res);
 
+    rc = my_query(c, call, text, len, out_res);
     while (rc == SQLOCK_EDB && strcmp(call->err->sqlstate, "55P03") == 0) {
         if ((rest = my_next_statement(call->at)) == NULL)
-            return call->changes ? rc : 0;
+            return goes_on ? 0 : rc;
         rc = my_query(c, call, rest, strlen(rest), out_res);
     }
-    return rc;
+    return rc == SQLOCK_EDB && (step->flags & GIVES) && call->err->native == DUPLICATE ? 0 : rc;
 }
 
-static int step_run(struct my_conn *c, struct my_call *call, const struct my_batch *b,
-                    const sqlock_step *step, sqlock_rows *rows, size_t request)
+/* 1: the session keeps the step's statement, because the server would take longer to read its text
+ * than to run it. Steps that are not in most requests are not worth it. */
+static int step_is_kept(const struct my_conn *c, const sqlock_step *step)
+{
+    return c->keeps && (step->flags & (GIVES | SQLOCK_STEP_NOWAIT)) && c->at.step < STEPS_KEPT &&
+           my_next_statement(step->sql) == NULL;
+}
+
+/* What is sent for a step; NULL: no memory. */
+static char *step_text(struct my_conn *c, const sqlock_script *s, const sqlock_step *step,
+                       const struct my_batch *b, size_t *out_len)
+{
+    size_t number = (size_t)(s - c->scripts);
+    char name[48];
+
+    if (!step_is_kept(c, step))
+        return my_text(step, b, out_len);
+    snprintf(name, sizeof name, "sqlock_%zu_%zu", number, c->at.step);
+    return my_text_execute(step, b, name, c->kept[number] & 1u << c->at.step ? NULL : c->my,
+                           out_len);
+}
+
+/* Was the statement kept? Returns 1 if not, so that nothing was executed: the server keeps no more
+ * of them, or the session has lost it. From then on the connection sends whole texts. */
+static int step_must_be_sent_whole(struct my_conn *c, const struct my_call *call,
+                                   const sqlock_script *s, const char *text, int rc)
+{
+    int keeps = strncmp(text, "PREPARE ", 8) == 0, runs = strncmp(text, "EXECUTE ", 8) == 0;
+
+    if (rc == SQLOCK_EDB && !c->broken &&
+        ((keeps && call->at == text) || (runs && call->err->native == NOT_KEPT))) {
+        c->keeps = 0;
+        return 1;
+    }
+    if (keeps)
+        c->kept[s - c->scripts] |= (uint8_t)(1u << c->at.step);
+    return 0;
+}
+
+static int step_send(struct my_conn *c, struct my_call *call, const sqlock_script *s,
+                     const sqlock_step *step, const struct my_batch *b, MYSQL_RES **out_res)
+{
+    for (;;) {
+        size_t len = 0;
+        char *text = c->under_way ? c->at.text : step_text(c, s, step, b, &len);
+        int whole, rc;
+
+        c->at.text = NULL;
+        if (text == NULL)
+            return sqlock_error_set(call->err, SQLOCK_ENOMEM, 0, "no memory for the statement");
+        rc = packet_send(c, call, step, text, len, out_res);
+        if (rc == SQLOCK_NOT_YET) {
+            c->at.text = text;
+            return rc;
+        }
+        whole = step_must_be_sent_whole(c, call, s, text, rc);
+        sqlock_mem_free(text);
+        if (!whole)
+            return rc;
+    }
+}
+
+/* The answer of a step that gives, in place of a row. */
+static int step_give(const struct my_conn *c, const sqlock_step *step, sqlock_rows *rows,
+                     size_t request)
+{
+    int column = step->flags & SQLOCK_STEP_GIVES_NOW ? SQLOCK_COL_NOW : SQLOCK_COL_TOKEN, rc;
+
+    if (mysql_errno(c->my) != 0 || mysql_affected_rows(c->my) != 1 || mysql_insert_id(c->my) == 0)
+        return 0;
+    rc = sqlock_rows_add(rows, request);
+    if (rc == 0)
+        rc = sqlock_rows_put_int(rows, 0);
+    if (rc == 0)
+        rc = sqlock_rows_put_int(rows, SQLOCK_OUT_DONE);
+    for (int i = SQLOCK_COL_OUTCOME + 1; rc == 0 && i < column; i++)
+        rc = sqlock_rows_put_null(rows);
+    return rc == 0 ? sqlock_rows_put_int(rows, (int64_t)mysql_insert_id(c->my)) : rc;
+}
+
+static int step_run(struct my_conn *c, struct my_call *call, const sqlock_script *s,
+                    const sqlock_step *step, const struct my_batch *b, sqlock_rows *rows,
+                    size_t request)
 {
     MYSQL_RES *res = NULL;
-    size_t len = 0;
-    char *text = c->under_way ? c->at.text : my_text(step, b, &len);
     int rc;
 
-    c->at.text = NULL;
-    if (text == NULL)
-        return sqlock_error_set(call->err, SQLOCK_ENOMEM, 0, "no memory for the statement");
     call->applied = 0;
-    rc = packet_send(c, call, text, len, &res);
-    if (rc == SQLOCK_NOT_YET)
-        c->at.text = text;
-    else
-        sqlock_mem_free(text);
-    if (rc != 0)
+    if ((rc = step_send(c, call, s, step, b, &res)) != 0)
         return rc;
     if (c->my->server_status & SERVER_STATUS_IN_TRANS) /* a success that would still be undone */
         rc = SQLOCK_ESTATE;
     else if (res != NULL)
         rc = my_take_rows(res, rows, request);
+    else if (step->flags & GIVES)
+        rc = step_give(c, step, rows, request);
     mysql_free_result(res);
     if (rc == SQLOCK_ESTATE) {
         c->broken = 1;
@@ -117,10 +196,11 @@ static int step_run(struct my_conn *c, struct my_call *call, const struct my_bat
 
 /* The first step that answers ends the script. Steps before it that did not answer have not done
  * yet what the request is for. So a failure after them is the failure of the present step alone. */
-static int script_run(struct my_conn *c, struct my_call *call, const struct my_batch *b,
-                      const sqlock_step *steps, size_t n_steps, sqlock_rows *rows, size_t request)
+static int script_run(struct my_conn *c, struct my_call *call, const sqlock_script *s,
+                      const struct my_batch *b, sqlock_rows *rows, size_t request)
 {
-    size_t before = sqlock_rows_count(rows);
+    const sqlock_step *steps = b->n > 1 ? s->array_steps : s->steps;
+    size_t n_steps = b->n > 1 ? s->n_array_steps : s->n_steps, before = sqlock_rows_count(rows);
     const struct my_call whole = *call;
     int rc = 0;
 
@@ -128,10 +208,12 @@ static int script_run(struct my_conn *c, struct my_call *call, const struct my_b
          rc == 0 && i < n_steps && sqlock_rows_count(rows) == before; i++) {
         int aside = (steps[i].flags & SQLOCK_STEP_ASIDE) != 0;
 
+        if ((steps[i].flags & SQLOCK_STEP_NOWAIT) && !c->waits_not)
+            continue;
         c->at.step = i;
         call->applies = whole.applies && !aside;
         call->changes = whole.changes && !aside;
-        rc = step_run(c, call, b, &steps[i], rows, request);
+        rc = step_run(c, call, s, &steps[i], b, rows, request);
     }
     call->applies = whole.applies;
     call->changes = whole.changes;
@@ -163,13 +245,11 @@ int my_run(void *conn, const sqlock_call *number, sqlock_stmt stmt, const sqlock
         struct my_batch b = {values + done * s->n_params, s->n_params, n - done, NULL};
 
         c->at.request = done;
-        if (s->n_array_steps > 0 && b.n > 1 && most > 1) {
-            b.n = b.n < most ? b.n : most;
-            rc = script_run(c, &call, &b, s->array_steps, s->n_array_steps, rows, done);
-        } else {
+        if (s->n_array_steps == 0)
             b.n = 1;
-            rc = script_run(c, &call, &b, s->steps, s->n_steps, rows, done);
-        }
+        else if (b.n > most)
+            b.n = most;
+        rc = script_run(c, &call, s, &b, rows, done);
         if (rc < 0 && done > 0 && call.applies) /* the earlier ones are committed */
             err->flags |= SQLOCK_MAYBE;
         if (rc == 0)

@@ -1,8 +1,8 @@
 /* A step's text with its values.
  *
  * Integers are written in decimal and bytes as X'hex', which no character set, sql_mode or quoting
- * rule touches. A prepared statement would need a second round trip, and the non-blocking calls of
- * both client libraries only know texts. */
+ * rule touches. A statement that the session keeps is prepared and executed by texts, too: the
+ * first time in one packet. The non-blocking calls of both client libraries only know texts. */
 #include <string.h>
 
 #include "mysql.h"
@@ -133,6 +133,49 @@ char *my_text(const sqlock_step *step, const struct my_batch *b, size_t *out_len
         return NULL;
     out.len = 0;
     text_put_step(&out, step, b);
+    *out_len = out.len;
+    return out.at;
+}
+
+/* The statement as a literal. Without memory: no longer than that. */
+static void text_put_quoted(struct sink *out, MYSQL *my, const char *sql)
+{
+    unsigned long len = (unsigned long)strlen(sql);
+
+    text_put(out, "'", 1);
+    out->len +=
+        out->at != NULL ? mysql_real_escape_string(my, out->at + out->len, sql, len) : 2 * len + 1;
+    text_put(out, "'", 1);
+}
+
+static void text_put_execute(struct sink *out, const sqlock_step *step, const struct my_batch *b,
+                             const char *name, MYSQL *keeps)
+{
+    if (keeps != NULL) {
+        text_put(out, "PREPARE ", 8);
+        text_put(out, name, strlen(name));
+        text_put(out, " FROM ", 6);
+        text_put_quoted(out, keeps, step->sql);
+        text_put(out, ";\n", 2);
+    }
+    text_put(out, "EXECUTE ", 8);
+    text_put(out, name, strlen(name));
+    for (size_t i = 0; i < step->n_order; i++) {
+        text_put(out, i == 0 ? " USING " : ", ", i == 0 ? 7 : 2);
+        text_put_value(out, &b->values[step->order[i]], b->charset);
+    }
+}
+
+char *my_text_execute(const sqlock_step *step, const struct my_batch *b, const char *name,
+                      MYSQL *keeps, size_t *out_len)
+{
+    struct sink out = {NULL, 0};
+
+    text_put_execute(&out, step, b, name, keeps);
+    if ((out.at = sqlock_mem_alloc(out.len + 1)) == NULL)
+        return NULL;
+    out.len = 0;
+    text_put_execute(&out, step, b, name, keeps);
     *out_len = out.len;
     return out.at;
 }

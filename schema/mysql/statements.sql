@@ -1,7 +1,8 @@
 -- sqlock's statements for MariaDB 10.6, MySQL 5.6 and newer. schema/README.md says how to read this file.
 -- Each block stands alone in autocommit, READ COMMITTED.
 --
--- There is no UPDATE ... RETURNING. So a step is often a packet of statements, which the driver sends in one round
+-- There is no UPDATE ... RETURNING. So what most requests do is one statement that answers by its count of changed rows
+-- and its last insert id (gives). Other steps are often a packet of statements, which the driver sends in one round
 -- trip. The last one answers. First the clock is read into @sqlock_t, then the row is changed, then it is looked at.
 -- If the grant or renewal that is there ends no earlier than @sqlock_t + ttl, the look takes it for the one of this
 -- packet. An older one of the same owner would do as well then, because the holder counts from before the packet was
@@ -13,10 +14,13 @@
 -- it. So a change is made only to a row that is still as k has seen it.
 -- l is found by its key, by force. The server would rather read a table of a few rows whole, and lock each row of it.
 -- Then requests for other names would wait, and deadlock. Right sides read k alone, so that the order in which the
--- server assigns columns does not matter (SIMULTANEOUS_ASSIGNMENT).
+-- server assigns columns does not matter (SIMULTANEOUS_ASSIGNMENT). Where there is no k, they read what is assigned
+-- later.
 
 -- Microseconds of a clock that runs during the statement, whatever the session's time zone.
 -- :define now (TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + TIMESTAMPDIFF(MICROSECOND, NOW(6), SYSDATE(6)))
+-- The same clock when the statement began. If it waited since, this is too early.
+-- :define start TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))
 -- How long notes of breaks stay: longer than any lease lasts.
 -- :define month 2678400000000
 -- No lease is longer than 7 days.
@@ -51,6 +55,9 @@
 -- while the server runs, and again before its next start. What is granted in between, under the name of a server that
 -- forgets nothing, would be forgotten and granted again.
 -- :define known (SUBSTRING(m.server, 12) = {server} AND (SUBSTRING(m.server, 11, 1) = '@' OR NOT {loose}))
+-- The same where this session has seen it before (acquire), when meta's server had this whole name. No other server
+-- has it. While the session lasts, this one keeps it, except where it comes to forget commits.
+-- :define met (m.server = @sqlock_server AND (SUBSTRING(m.server, 11, 1) = '@' OR NOT {loose}))
 -- The server may lack commits of another server. A program may have been granted the lock by one of them, and still
 -- believe in it. :grace is the application's maximum; 0 means that this does not matter. Each grant checks it,
 -- because this connection may have had no handshake since another connection noticed the change.
@@ -78,6 +85,8 @@
 -- :define ours {here} AND t.table_name LIKE '{prefix}%'
 -- The unique keys beside the primary one, of all tables in the schema.
 -- :define uniques SELECT t.table_name AS tab, t.index_name AS name, GROUP_CONCAT(t.column_name, COALESCE(CONCAT('(', t.sub_part, ')'), '') ORDER BY t.seq_in_index) AS cols FROM information_schema.statistics t WHERE t.non_unique = 0 AND t.index_name <> 'PRIMARY' AND {ours} GROUP BY t.table_name, t.index_name
+-- In front of one statement: it waits for no row (1205). MySQL has nothing like it.
+-- :define at_once /*M!100301 SET STATEMENT innodb_lock_wait_timeout = 0 FOR */
 -- A row that another session has locked is an error, at once (3572; 1205 on MariaDB).
 -- :define nowait /*!80001 NOWAIT */ /*M!100301 NOWAIT */
 -- Where a table of the application's is, and what it is called.
@@ -107,6 +116,7 @@
 -- To a user without any right on the tables MySQL shows none, so for that user there is no schema.
 -- A start is known by its second. Two starts must not look like one, so the handshake waits for the end of the second
 -- of a start.
+-- Then the session notes meta's server, if it is this one, for acquire ({met}).
 -- :step
 SELECT 0, {UNFIT}, 0, 0, {now}, 0, NULL, {many} FROM DUAL WHERE {many} IS NOT NULL;
 -- :step
@@ -151,6 +161,7 @@ UPDATE {meta} SET fence_floor = fence_floor, inc = inc, server = server, lost_at
 WHERE FALSE;
 -- :step
 DO IF({started} = UNIX_TIMESTAMP(), SLEEP(1.001 - MICROSECOND(NOW(6)) / 1000000), 0);
+SELECT MAX(m.server) INTO @sqlock_server FROM {meta} m WHERE m.id = 1 AND {known};
 -- :step
 SELECT 0, {DONE}, m.version, m.min_reader, {now}, m.server = i.server, i.server,
        CAST(DATABASE() AS BINARY), {server}, m.longest, m.fence_floor
@@ -195,16 +206,44 @@ SELECT 0, {DONE};
 
 -- :block acquire
 -- Grants the lock if its row is free, run out, or ours (the same request sent again), and if not_after has not
--- passed. First the entry of nt is locked, then the row, without waiting. A guard share-locks that entry. The token
--- is drawn under these locks. While another one holds the lock, nothing is written. HELD says so, also to a caller
--- that is too late.
--- A SELECT of its own reads the floor before. In the UPDATE the floor would be share-locked: a grant that has locked
--- its row would wait for a pruner that has locked meta and wants that row.
+-- passed.
+-- The first step decides most requests, on MariaDB, in one statement that waits for no row. It grants what is free or
+-- run out. The new token replaces an entry of nt, so a guard, which share-locks that entry, keeps it out (1205). What
+-- it reads is assigned later, or nowhere, so that either order of assignments will do; the owner comes last. What it
+-- decides goes by the clock of its start. That may be old if the table was locked meanwhile; then a lease only looks
+-- longer than it is. For not_after, and for the new lease, the clock runs.
+-- Its look at meta takes no lock (a single-table UPDATE in READ COMMITTED). It shows what it would to a SELECT before
+-- it: {met}, no grace. The token must have reached the floor, so the next one is above it.
+-- The second step says who holds the lock. Whatever else there is comes to the third: our own lease, a token below the
+-- floor, a grace, a locked row, another server, a session that has met none yet.
+-- There first the entry of nt is locked, then the row, without waiting. The token is drawn under these locks. While
+-- another one holds the lock, nothing is written. HELD says so, also to a caller that is too late.
+-- A SELECT of its own reads the floor before. In that UPDATE, of two tables, the floor would be share-locked: a grant
+-- that has locked its row would wait for a pruner that has locked meta and wants that row.
 -- During the grace after a loss, only the holder itself is granted the lock (GRACE).
--- No row: the lock has none yet. The next step makes it, with the floor for a token. It reads the floor under a share
--- lock, which the pruner's lock excludes. Then the first step comes again.
+-- No row: the lock has none yet. The next step makes it. It reads the floor under a share lock, which the pruner's lock
+-- excludes, and which it keeps until the row is there. So the row may be made as a granted one: if there was another
+-- row with a token above that floor, it is still there, and this fails (1062). If nothing may be granted, the row is
+-- made free. Then the third step comes again.
+-- :step nowait gives token
+{at_once} UPDATE {lock} FORCE INDEX (PRIMARY) SET
+    ended_owner = COALESCE(owner, ended_owner),
+    ended_token = IF(owner IS NULL, ended_token, token),
+    ended_why = IF(owner IS NULL, ended_why, {ENDED_TAKEN}),
+    token = LAST_INSERT_ID(token + 1), since = {start}, exp = {now} + :ttl, ttl = :ttl, label = :label,
+    idle_since = NULL, owner = :owner
+WHERE ns = :ns AND name = :name AND kind = 0 AND (owner IS NULL OR exp <= {start})
+  AND NOT (ended_owner <=> :owner AND ended_why = {ENDED_RELEASED}) AND NOT (withdrawn <=> :owner)
+  AND {now} <= :not_after
+  AND token >= (SELECT m.fence_floor FROM {meta} m WHERE m.id = 1 AND {met} AND {grace_end} <= {start});
+-- :step nowait
+SELECT 0, {HELD}, h.token, h.exp - {now}, {now}, h.since, h.label
+FROM {meta} m STRAIGHT_JOIN {lock} h FORCE INDEX (PRIMARY) ON h.ns = :ns AND h.name = :name
+WHERE m.id = 1 AND {met} AND h.kind = 0 AND h.owner <> :owner AND h.exp > {now}
+  AND NOT (h.withdrawn <=> :owner OR h.ended_why = {ENDED_RELEASED} AND h.ended_owner <=> :owner);
 -- :step
-SELECT {now}, MAX(m.fence_floor), MAX({grace_end}) INTO @sqlock_t, @sqlock_floor, @sqlock_grace
+SELECT {now}, MAX(m.fence_floor), MAX({grace_end}), MAX(m.server)
+INTO @sqlock_t, @sqlock_floor, @sqlock_grace, @sqlock_server
 FROM {meta} m WHERE m.id = 1 AND {known};
 UPDATE (
     SELECT c.ns, c.name, c.owner, c.token, c.exp, c.since, c.ended_owner, c.ended_token,
@@ -239,11 +278,16 @@ SELECT 0,
        h.token, IF(h.exp > @sqlock_t OR @sqlock_t >= COALESCE(@sqlock_grace, 0), h.exp, @sqlock_grace) - @sqlock_t,
        @sqlock_t, h.since, h.label
 FROM {meta} m STRAIGHT_JOIN {lock} h ON h.ns = :ns AND h.name = :name WHERE m.id = 1;
--- :step aside
-INSERT INTO {lock} (ns, name, token, idle_since)
-SELECT :ns, :name, m.fence_floor, {now} FROM {meta} m WHERE m.id = 1 LOCK IN SHARE MODE
-ON DUPLICATE KEY UPDATE mode = {lock}.mode;
--- :step same 1
+-- :step gives token
+SELECT {now}, {known} AND {now} <= :not_after AND {now} >= {grace_end} INTO @sqlock_t, @sqlock_may
+FROM {meta} m WHERE m.id = 1;
+INSERT INTO {lock} (ns, name, owner, token, exp, ttl, since, label, idle_since)
+SELECT :ns, :name, IF(@sqlock_may, :owner, NULL),
+       IF(@sqlock_may, LAST_INSERT_ID(m.fence_floor + 1), m.fence_floor), IF(@sqlock_may, @sqlock_t + :ttl, NULL),
+       IF(@sqlock_may, :ttl, 0), IF(@sqlock_may, @sqlock_t, NULL), IF(@sqlock_may, :label, NULL),
+       IF(@sqlock_may, NULL, @sqlock_t)
+FROM {meta} m WHERE m.id = 1 LOCK IN SHARE MODE;
+-- :step same 3
 
 -- For many: it decides as the first step does, in one statement, which waits for no row. The look answers those that
 -- were granted, and those that are held. The others get no row, and each is sent again alone.
@@ -358,22 +402,18 @@ FROM ({requests}) i LEFT JOIN {lock} h FORCE INDEX (PRIMARY) ON h.ns = i.ns AND 
 -- index nt, where guards stand, is not touched: the name is granted to no one before the guard's transaction ends.
 -- The count of changed rows says that it was done. (It is 1 whatever the client's flags, because the row always
 -- changes.) The look does not: before it, others may have been granted the lock and have released it, and the row
--- remembers only the last of them.
--- Always one row. SKIPPED: look again.
+-- remembers only the last of them. What is read is assigned later or not at all, so either order of assignments will
+-- do.
+-- No row: nothing was released, and the look says why. SKIPPED: the row is locked. (MySQL waits for that lock, for a
+-- second at most.) Try again.
+-- :step gives now
+{at_once} UPDATE {lock} FORCE INDEX (PRIMARY) SET
+    ended_owner = owner, ended_token = token, ended_why = {ENDED_RELEASED}, idle_since = LAST_INSERT_ID({now}),
+    exp = NULL, since = NULL, label = NULL, owner = NULL
+WHERE ns = :ns AND name = :name AND kind = 0 AND owner = :owner AND token = :token;
 -- :step
-UPDATE (
-    SELECT c.ns, c.name, c.owner, c.token, {now} AS t
-    FROM {lock} c FORCE INDEX (PRIMARY)
-    WHERE c.ns = :ns AND c.name = :name AND c.kind = 0
-      AND c.owner = :owner AND c.token = :token
-    LIMIT 1 {skip}
-) k STRAIGHT_JOIN {lock} l FORCE INDEX (PRIMARY) ON l.ns = k.ns AND l.name = k.name
-    AND l.owner = k.owner AND l.token = k.token
-SET l.owner = NULL, l.exp = NULL, l.since = NULL, l.label = NULL, l.ended_owner = k.owner,
-    l.ended_token = k.token, l.ended_why = {ENDED_RELEASED}, l.idle_since = k.t;
 SELECT 0,
-       CASE WHEN ROW_COUNT() > 0 THEN {DONE}
-            WHEN h.name IS NULL THEN {GONE}
+       CASE WHEN h.name IS NULL THEN {GONE}
             WHEN h.kind <> 0 THEN {KIND}
             WHEN h.owner = :owner AND h.token = :token THEN {SKIPPED}
             WHEN h.ended_owner = :owner AND h.ended_token = :token

@@ -91,6 +91,26 @@ static void take_row(MYSQL_ROW row, unsigned n, answer *a)
             a->cell[i] = strtoll(row[i], NULL, 10);
 }
 
+/* What the last statement changed. The client library forgets it when it looks for a next one. */
+static struct {
+    my_ulonglong rows, id;
+} changes;
+
+/* As the driver does it, where that is a step's answer. */
+static void take_given(unsigned flags, answer *a)
+{
+    int is_now = (flags & SQLOCK_STEP_GIVES_NOW) != 0;
+    if (!(is_now || flags & SQLOCK_STEP_GIVES_TOKEN) || a->rows)
+        return;
+    if (strcmp(a->error, "1205") == 0 || strcmp(a->error, "1062") == 0)
+        a->error[0] = '\0';
+    else if (!a->error[0] && changes.rows == 1 && changes.id != 0) {
+        a->rows = 1;
+        a->outcome = SQLOCK_OUT_DONE;
+        a->cell[is_now ? SQLOCK_COL_NOW : SQLOCK_COL_TOKEN] = (int64_t)changes.id;
+    }
+}
+
 /* All results of a packet; the rows of the last one that has any count. *at rises to the last one's
  * number. */
 static int collect(MYSQL *my, int failed, answer *out, int max, int *at)
@@ -105,6 +125,8 @@ static int collect(MYSQL *my, int failed, answer *out, int max, int *at)
         if (res)
             n = (int)mysql_num_rows(res) < max ? (int)mysql_num_rows(res) : max;
         mysql_free_result(res);
+        changes.rows = mysql_affected_rows(my);
+        changes.id = mysql_insert_id(my);
         /* it may have failed in the middle of its rows */
         failed = res == NULL && mysql_errno(my) != 0 ? 1 : mysql_next_result(my);
         if (failed < 0)
@@ -137,21 +159,49 @@ static answer my_step(MYSQL *my, const script *s, int i, const request *r)
         collect(my, mysql_query(my, rest), &a, 1, &at);
         rest = strcmp(a.error, "1205") == 0 ? behind(rest, at + 1) : NULL;
     }
+    take_given(s->flags[i], &a);
     free(sql);
     return a;
+}
+
+/* MySQL cannot keep a statement from waiting. */
+static int is_step_of(MYSQL *my, const script *s, int i)
+{
+    return !(s->flags[i] & SQLOCK_STEP_NOWAIT) || strstr(mysql_get_server_info(my), "MariaDB");
 }
 
 static answer my_fetch(conn c, const script *s, const request *r)
 {
     answer a = {0};
     for (int i = 0; i < s->n && !a.rows && !a.error[0]; i++)
-        a = my_step(c.my, s, i, r);
+        if (is_step_of(c.my, s, i))
+            a = my_step(c.my, s, i, r);
     return a;
+}
+
+/* What was sent on each connection, until its answer comes. */
+static struct {
+    MYSQL *my;
+    unsigned flags;
+} sent[COUNT(bench.conns)];
+
+static unsigned *sent_on(MYSQL *my)
+{
+    size_t i = 0;
+    while (i < COUNT(sent) - 1 && sent[i].my != NULL && sent[i].my != my)
+        i++;
+    sent[i].my = my;
+    return &sent[i].flags;
 }
 
 static void my_start(conn c, const script *s, const request *r, int n)
 {
-    char *sql = bound(s->step[0], s->stmt, r, n);
+    int first = 0;
+    char *sql;
+    while (!is_step_of(c.my, s, first))
+        first++;
+    sql = bound(s->step[first], s->stmt, r, n);
+    *sent_on(c.my) = s->flags[first];
     if (mysql_send_query(c.my, sql, (unsigned long)strlen(sql)) != 0)
         broken("send: %s", mysql_error(c.my));
     free(sql);
@@ -159,7 +209,11 @@ static void my_start(conn c, const script *s, const request *r, int n)
 
 static int my_finish(conn c, answer *out, int max)
 {
-    return collect(c.my, mysql_read_query_result(c.my), out, max, &(int){0});
+    int n = collect(c.my, mysql_read_query_result(c.my), out, max, &(int){0});
+    if (max == 0 || n > 0 || *sent_on(c.my) == 0)
+        return n;
+    take_given(*sent_on(c.my), out);
+    return out->outcome == SQLOCK_OUT_DONE;
 }
 
 static int my_try(conn c, const char *sql)
@@ -187,6 +241,13 @@ static const char *my_error(conn c)
 
 /* ---- a test's database ----------------------------------------------------------------------- */
 
+/* As the handshake does, where there is a schema already. */
+static void my_note_server(conn c)
+{
+    script handshake = ours(SQLOCK_STMT_HANDSHAKE);
+    (void)my_try(c, handshake.step[handshake.n - 2]);
+}
+
 static conn my_open(void)
 {
     conn c = {.my = mysql_init(NULL)};
@@ -198,11 +259,13 @@ static conn my_open(void)
                "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; SET time_zone = '+00:00',"
                " innodb_lock_wait_timeout = 1, sql_mode = 'STRICT_ALL_TABLES'") != 0)
         broken("connect: %s", mysql_error(c.my));
+    my_note_server(c);
     return c;
 }
 
 static void my_close(conn c)
 {
+    memset(sent, 0, sizeof sent);
     mysql_close(c.my);
 }
 

@@ -1,0 +1,223 @@
+/* What acquire and release cost on MariaDB and MySQL: requests, changes, and how the server finds
+ * the rows. And what becomes of a session's prepared statements. */
+#include <mysql.h>
+
+#include <sqlock/mysql.h>
+
+#include "tests/drivers/suite.h"
+#include "tests/lib/my.h"
+#include "tests/lib/mysql_quirks.h"
+#include "tests/lib/proxy.h"
+
+extern const sqlock_dialect sqlock_mysql_dialect;
+
+enum { PAIRS = 20 };
+
+static const char *database, *socket_path;
+static MYSQL *sessions[4];
+static int n_sessions;
+
+static int connect_kept(void *flags, void **out_native, sqlock_error *out_err)
+{
+    MYSQL *my = mysql_init(NULL);
+
+    (void)out_err;
+    mysql_options(my, MYSQL_OPT_NONBLOCK, NULL);
+    assert_non_null(mysql_real_connect(my, NULL, "root", "", database, 0, socket_path,
+                                       CLIENT_MULTI_STATEMENTS | *(unsigned long *)flags));
+    *out_native = sessions[n_sessions++] = my;
+    return 0;
+}
+
+/* The manager's sessions stay known, so that they can be asked. */
+static sqlock *open_kept(unsigned long *flags)
+{
+    sqlock_open_opts opts = SQLOCK_OPEN_OPTS_INIT;
+    sqlock *m = NULL;
+    char url[400];
+
+    database = my_database_new();
+    socket_path = my_socket_path();
+    n_sessions = 0;
+    snprintf(url, sizeof url, "mysql://root@localhost/%s?socket=%s", database, socket_path);
+    ok(sqlock_migrate(sqlock_driver_mysql(), url, NULL, NULL, &said));
+    opts.connect = connect_kept;
+    opts.connect_user = flags;
+    ok(sqlock_open(sqlock_driver_mysql(), NULL, &opts, &m, &said));
+    return m;
+}
+
+static void pair(sqlock *m, const char *name)
+{
+    sqlock_acquire_opts opts = SQLOCK_ACQUIRE_OPTS_INIT;
+    sqlock_lock *lock = NULL;
+
+    opts.flags = SQLOCK_NO_RENEW;
+    ok(sqlock_acquire(m, name, &opts, &lock, &said));
+    ok(sqlock_release(lock, &said));
+    sqlock_lock_free(lock);
+}
+
+/* ---- cost ------------------------------------------------------------------------------------ */
+
+TEST(test_acquire_and_release_are_one_request_each)
+{
+    struct proxy *p = proxy_start_unix(my_socket_path());
+    sqlock *m = NULL;
+    char url[400];
+    int before;
+
+    database = my_database_new();
+    snprintf(url, sizeof url, "mysql://root@localhost/%s?socket=%s/.s.PGSQL.5432", database,
+             proxy_dir(p));
+    ok(sqlock_migrate(sqlock_driver_mysql(), url, NULL, NULL, &said));
+    ok(sqlock_open(sqlock_driver_mysql(), url, NULL, &m, &said));
+    pair(m, "often");
+    pair(m, "often");
+    before = proxy_requests(p);
+    for (int i = 0; i < PAIRS; i++)
+        pair(m, "often");
+    assert_int_equal(proxy_requests(p) - before, 2 * PAIRS);
+    sqlock_close(m);
+    proxy_stop(p);
+}
+
+static int64_t changes_of(MYSQL *my)
+{
+    MYSQL_RES *res;
+    MYSQL_ROW row;
+    int64_t n = 0;
+
+    assert_int_equal(mysql_query(my, "SHOW SESSION STATUS WHERE Variable_name IN"
+                                     " ('Handler_write', 'Handler_update', 'Handler_delete')"),
+                     0);
+    assert_non_null(res = mysql_store_result(my));
+    while ((row = mysql_fetch_row(res)) != NULL)
+        n += atoll(row[1]);
+    mysql_free_result(res);
+    return n;
+}
+
+/* The row is made as a granted one. MySQL counts rows of temporary tables, too. */
+TEST(test_first_use_of_a_name_changes_one_row_once)
+{
+    unsigned long found_rows = CLIENT_FOUND_ROWS;
+    sqlock_acquire_opts opts = SQLOCK_ACQUIRE_OPTS_INIT;
+    sqlock_lock *lock = NULL;
+    sqlock *m;
+    int64_t before;
+
+    if (!my_is_mariadb())
+        skip();
+    m = open_kept(&found_rows);
+    opts.flags = SQLOCK_NO_RENEW;
+    before = changes_of(sessions[0]);
+    ok(sqlock_acquire(m, "new", &opts, &lock, &said));
+    assert_int_equal(n_sessions, 1);
+    assert_int_equal(changes_of(sessions[0]) - before, 1);
+    ok(sqlock_release(lock, &said));
+    assert_int_equal(changes_of(sessions[0]) - before, 2);
+    sqlock_lock_free(lock);
+    sqlock_close(m);
+}
+
+/* ---- plans ----------------------------------------------------------------------------------- */
+
+/* The statement with tables and values in it. What stands before it in a comment is left out. */
+static char *explained(const sqlock_script *s, const sqlock_step *step)
+{
+    static char out[8192];
+    const char *at = strncmp(step->sql, "/*", 2) == 0 ? strstr(step->sql, "*/") + 2 : step->sql;
+    size_t len = (size_t)snprintf(out, sizeof out, "EXPLAIN ");
+
+    for (int n = 0; *at != '\0'; at++) {
+        const char *param = s->params, *put = NULL;
+
+        if (*at == '?') {
+            for (int i = 0; i < step->order[n]; i++)
+                param = strchr(param, ' ') + 1;
+            put = *param == 'b' ? "X'6a6f62'" : "1";
+            n++;
+        } else if (strncmp(at, "{lock}", 6) == 0 || strncmp(at, "{meta}", 6) == 0) {
+            put = at[1] == 'l' ? "sqlock_lock" : "sqlock_meta";
+            at += 5;
+        }
+        len += (size_t)snprintf(out + len, sizeof out - len, put != NULL ? "%s" : "%.1s",
+                                put != NULL ? put : at);
+    }
+    return out;
+}
+
+static void is_by_key(const char *column, const char *cell, const char *sql)
+{
+    if (strcmp(column, "key") == 0 && strcmp(cell, "PRIMARY") != 0)
+        fail_msg("it goes by the key '%s': %s", cell, sql);
+    if (strcmp(column, "rows") == 0 && atoi(cell) > 1)
+        fail_msg("it reads %s rows: %s", cell, sql);
+    if (strcmp(column, "Extra") == 0 && (strstr(cell, "temporary") || strstr(cell, "filesort")))
+        fail_msg("%s: %s", cell, sql);
+}
+
+/* If a condition is false already for a row that was read by its key, the plan says only that. */
+static void finds_by_key(MYSQL *my, const char *sql)
+{
+    MYSQL_RES *res;
+    MYSQL_ROW row;
+    unsigned n;
+
+    if (mysql_query(my, sql) != 0)
+        fail_msg("%s: %s", mysql_error(my), sql);
+    assert_non_null(res = mysql_store_result(my));
+    n = mysql_num_fields(res);
+    while ((row = mysql_fetch_row(res)) != NULL)
+        for (unsigned i = 0; strstr(row[n - 1], "after reading const tables") == NULL && i < n; i++)
+            is_by_key(mysql_fetch_fields(res)[i].name, row[i] != NULL ? row[i] : "", sql);
+    mysql_free_result(res);
+}
+
+/* Also in a table of a few rows, where the server would rather read all of them. */
+TEST(test_statements_of_most_requests_go_by_key_and_make_no_table)
+{
+    static const sqlock_stmt often[] = {SQLOCK_STMT_ACQUIRE, SQLOCK_STMT_RELEASE};
+    unsigned long none = 0;
+    sqlock *m;
+    int n = 0;
+
+    if (!my_is_mariadb())
+        skip();
+    m = open_kept(&none);
+    pair(m, "job");
+    pair(m, "another");
+    pair(m, "third");
+    for (size_t k = 0; k < sizeof often / sizeof *often; k++) {
+        const sqlock_script *s = &sqlock_mysql_dialect.scripts[often[k]];
+
+        for (int i = 0; i < s->n_steps; i++)
+            if (s->steps[i].flags & (SQLOCK_STEP_NOWAIT | SQLOCK_STEP_GIVES_NOW)) {
+                finds_by_key(sessions[0], explained(s, &s->steps[i]));
+                n++;
+            }
+    }
+    assert_int_equal(n, 3);
+    sqlock_close(m);
+}
+
+/* ---- prepared statements --------------------------------------------------------------------- */
+
+TEST(test_session_that_loses_its_prepared_statements_goes_on)
+{
+    unsigned long none = 0;
+    sqlock *m = open_kept(&none);
+    char sql[64];
+
+    pair(m, "often");
+    pair(m, "often");
+    snprintf(sql, sizeof sql, "DEALLOCATE PREPARE sqlock_%d_0", SQLOCK_STMT_RELEASE);
+    assert_int_equal(mysql_query(sessions[0], sql) == 0, my_is_mariadb());
+    pair(m, "often");
+    pair(m, "often");
+    assert_int_equal(n_sessions, 1);
+    sqlock_close(m);
+}
+
+TEST_MAIN_ON(mysql)
