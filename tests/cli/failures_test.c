@@ -239,6 +239,8 @@ TEST(test_database_that_cannot_write_is_74, ON_SQLITE)
     assert_says(1, NULL, NULL, "sqlock show nightly");
 }
 
+#define FULL "SIGNAL SQLSTATE 'HY000' SET MYSQL_ERRNO = 1114, MESSAGE_TEXT = 'disk full'"
+
 /* A server's own disk: what it answers then, from a trigger on the lock's row. */
 static void full_disk(void)
 {
@@ -248,8 +250,8 @@ static void full_disk(void)
                       "CREATE TRIGGER full_disk BEFORE INSERT OR UPDATE ON @lock "
                       "FOR EACH ROW EXECUTE PROCEDURE @full()");
     else
-        database_exec("CREATE TRIGGER @full BEFORE UPDATE ON @lock FOR EACH ROW "
-                      "SIGNAL SQLSTATE 'HY000' SET MYSQL_ERRNO = 1114, MESSAGE_TEXT = 'disk full'");
+        database_exec("CREATE TRIGGER @full BEFORE UPDATE ON @lock FOR EACH ROW " FULL "; "
+                      "CREATE TRIGGER @full2 BEFORE INSERT ON @lock FOR EACH ROW " FULL);
 }
 
 TEST(test_server_that_cannot_write_is_74, ON_SERVERS)

@@ -122,8 +122,8 @@ static script take(sqlock_stmt stmt, const sqlock_step *steps, int n)
 script ours(sqlock_stmt stmt)
 {
     const sqlock_script *from = &bench.db->dialect->scripts[stmt];
-    /* handshake has more steps than a race needs: the last one tells who the server is */
-    int skip = stmt == SQLOCK_STMT_HANDSHAKE ? from->n_steps - 1 : 0;
+    /* handshake has more steps than a race needs: the last four say who the server is */
+    int skip = from->n_steps > MAX_STEPS ? from->n_steps - 4 : 0;
     return take(stmt, from->steps + skip, from->n_steps - skip);
 }
 

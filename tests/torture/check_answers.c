@@ -136,13 +136,26 @@ static bool was_forgotten(const struct book *b, const struct grant *g, const str
     return fault_between(&b->hurt, e->invoke_us, g->sent_us);
 }
 
+/* A release does not wait for the disk. A server that is killed behind it may know nothing of it
+ * when it is back: then the lock stands until its lease ends (P5). A later grant waits for the
+ * disk, and takes the release along. */
+static bool was_undone(const struct book *b, const struct grant *g, const struct event *e)
+{
+    int64_t until_us = g->deadline_us + lease_usable_us(b, g->told->process);
+
+    return (g->over->verb == V_RELEASE || g->over->verb == V_SETTLE) &&
+           !(g->next && g->next->return_us < e->invoke_us) && e->invoke_us <= until_us &&
+           fault_between(&b->hurt, g->over->invoke_us, e->return_us);
+}
+
 static void judge_holder(struct book *b, const struct grant *g, const struct event *e)
 {
     const struct event *above = g ? NULL : reported_above(b, e);
 
     if (above && side_of(b, above->process) != side_of(b, e->process))
         above = NULL; /* the servers do not know of each other's grants */
-    if (g && g->over_us < e->invoke_us && !forgotten_between(b, g->over, e->return_us))
+    if (g && g->over_us < e->invoke_us && !forgotten_between(b, g->over, e->return_us) &&
+        !was_undone(b, g, e))
         breach(b, RULE_BUSY, g->over, e, "busy with one that had ended");
     else if (above && above->return_us < e->invoke_us && !forgotten_between(b, above, e->return_us))
         breach(b, RULE_BUSY, above, e, "busy with one before a later one");
