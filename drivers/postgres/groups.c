@@ -24,7 +24,7 @@ static int packet_prepare(struct pg_conn *c, const struct pg_call *call,
 {
     int rc = 0;
 
-    for (size_t i = 0; rc == 0 && !c->unprepared && i < n; i++)
+    for (size_t i = 0; rc == 0 && !c->unprepared && !parts->step.once && i < n; i++)
         if (*part_name(c, &parts[i]) == NULL)
             rc = pg_prepare(c, call, &parts[i].step, parts[i].params);
     return rc;
@@ -35,10 +35,11 @@ static int part_send(struct pg_conn *c, const struct pg_part *part)
 {
     const struct pg_params *p = part->params;
 
-    return c->unprepared ? PQsendQueryParams(c->pg, part->step.sql, p->n, p->types, p->data,
-                                             p->lens, p->formats, 1)
-                         : PQsendQueryPrepared(c->pg, *part_name(c, part), p->n, p->data, p->lens,
-                                               p->formats, 1);
+    return c->unprepared || part->step.once
+               ? PQsendQueryParams(c->pg, part->step.sql, p->n, p->types, p->data, p->lens,
+                                   p->formats, 1)
+               : PQsendQueryPrepared(c->pg, *part_name(c, part), p->n, p->data, p->lens, p->formats,
+                                     1);
 }
 
 static int packet_send(struct pg_conn *c, const struct pg_call *call, const struct pg_part *parts,
@@ -109,7 +110,22 @@ static int packet_read(struct pg_conn *c, const struct pg_call *call)
     return 0; /* the link broke, which the last answer says */
 }
 
-static int packet_collect(struct pg_conn *c, const struct pg_call *call, size_t n)
+/* Of checks in one packet the first answer counts: a later one may fail just because of what it
+ * says, such as that there is no table. */
+static void packet_forget_late_failure(struct pg_conn *c)
+{
+    size_t last = c->at.n_answers - 1;
+
+    for (size_t i = 0; i < last; i++)
+        if (PQntuples(c->at.answers[i]) > 0) {
+            PQclear(c->at.answers[last]);
+            c->at.n_answers--;
+            return;
+        }
+}
+
+static int packet_collect(struct pg_conn *c, const struct pg_call *call,
+                          const struct pg_part *parts, size_t n)
 {
     int rc = packet_read(c, call);
     PGresult *last;
@@ -121,8 +137,10 @@ static int packet_collect(struct pg_conn *c, const struct pg_call *call, size_t 
     if (rc == 0 && (!PQexitPipelineMode(c->pg) ||
                     (c->at.n_answers < n && (last == NULL || pg_result_is_success(last)))))
         rc = pg_fail_lost(c, call);
+    if (rc == 0 && parts->step.once && !pg_result_is_success(last))
+        packet_forget_late_failure(c);
     if (rc == 0)
-        rc = pg_check(c, call, last);
+        rc = pg_check(c, call, c->at.answers[c->at.n_answers - 1]);
     if (rc == 0)
         c->answered = sqlock_now_us();
     else
@@ -149,7 +167,7 @@ static int packet_run_once(struct pg_conn *c, const struct pg_call *call,
 {
     int rc = c->at.piped ? 0 : packet_begin(c, call, parts, n);
 
-    return rc != 0 ? rc : packet_collect(c, call, n);
+    return rc != 0 ? rc : packet_collect(c, call, parts, n);
 }
 
 int pg_run_packet(struct pg_conn *c, const struct pg_call *call, const struct pg_part *parts,
@@ -198,7 +216,7 @@ static int groups_run_once(struct pg_conn *c, const struct pg_call *call,
 {
     int rc = c->at.piped ? 0 : groups_begin(c, call, groups, parts, n);
 
-    return rc != 0 ? rc : packet_collect(c, call, n);
+    return rc != 0 ? rc : packet_collect(c, call, parts, n);
 }
 
 static int groups_take(struct pg_conn *c, const struct pg_call *call, const sqlock_group *groups,

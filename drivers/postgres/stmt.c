@@ -116,7 +116,7 @@ static int answers_take(const struct pg_call *call, PGresult *const *answers, si
                                       "no memory for the answer");
 }
 
-/* n: a step, or a step and the look behind it. */
+/* n: one step, or so many in a packet. */
 static int script_run_steps(struct pg_conn *c, const struct pg_call *call,
                             const struct pg_part *parts, size_t n, sqlock_rows *rows,
                             size_t request, int *out_n)
@@ -131,18 +131,28 @@ static int script_run_steps(struct pg_conn *c, const struct pg_call *call,
         return rc;
     if (step->n == 0 && !step->array && step->stmt < SQLOCK_STMT_COUNT)
         c->looked[step->stmt] = PQntuples(answers[0]) == 0;
-    rc = answers_take(call, answers, n, rows, request, out_n);
+    rc = answers_take(call, answers, n == 1 ? 1 : c->at.n_answers, rows, request, out_n);
     PQclear(one);
     pg_packet_clear(c);
     return rc;
 }
 
-/* The first step did nothing the last time, and may do nothing again: a wait for a lock that is
- * held, or names that are new. Both in one packet spare a round trip. */
-static int script_is_paired(const struct pg_conn *c, const sqlock_script *script, sqlock_stmt stmt)
+/* How many steps go in one packet, from the first one on:
+ * - all of a script that only reads, and is run once. It is a list of checks, such as the
+ * handshake;
+ * - a step and the look behind it, if the step did nothing the last time. It may do nothing again:
+ *   a wait for a lock that is held, or names that are new. */
+static size_t script_packet(const struct pg_conn *c, const sqlock_script *script, sqlock_stmt stmt)
 {
-    return PG_CAP_GROUPS && stmt < SQLOCK_STMT_COUNT && c->looked[stmt] && !c->adopted &&
-           !c->in_tx && script->n_steps > 1 && (script->steps[1].flags & SQLOCK_STEP_LOOK);
+    const unsigned checks = SQLOCK_REQ_READS | SQLOCK_REQ_ONCE;
+
+    if (!PG_CAP_GROUPS || stmt >= SQLOCK_STMT_COUNT || c->adopted || c->in_tx)
+        return 1;
+    if ((script->flags & checks) == checks && script->n_steps <= PG_GROUPS_MAX)
+        return script->n_steps;
+    return c->looked[stmt] && script->n_steps > 1 && (script->steps[1].flags & SQLOCK_STEP_LOOK)
+               ? 2
+               : 1;
 }
 
 /* The first step that returns a row ends the script. Steps before it that returned none have not
@@ -159,11 +169,11 @@ static int script_run(struct pg_conn *c, const struct pg_call *call, const sqloc
     for (size_t i = c->under_way ? c->at.step : 0; rc == 0 && n_rows == 0 && i < n_steps; i += n) {
         int aside = (steps[i].flags & SQLOCK_STEP_ASIDE) != 0;
         struct pg_call own = {call->deadline, call->applies && !aside, call->err};
-        struct pg_part parts[2] = {{{stmt, array, once, i, steps[i].sql}, p}};
+        struct pg_part parts[PG_GROUPS_MAX];
 
-        n = i == 0 && !array && script_is_paired(c, script, stmt) ? 2 : 1;
-        if (n == 2)
-            parts[1] = (struct pg_part){{stmt, 0, once, 1, steps[1].sql}, p};
+        n = i == 0 && !array ? script_packet(c, script, stmt) : 1;
+        for (size_t k = 0; k < n; k++)
+            parts[k] = (struct pg_part){{stmt, array, once, i + k, steps[i + k].sql}, p};
         c->at.step = i;
         rc = script_run_steps(c, &own, parts, n, rows, request, &n_rows);
     }

@@ -70,6 +70,22 @@ TEST(test_first_use_of_a_name_costs_three_round_trips)
 }
 
 #ifdef TEST_HAVE_POSTGRES
+/* The session's settings, and the handshake. */
+TEST(test_opening_costs_two_round_trips_behind_the_login)
+{
+    int begun, login;
+    PGconn *c;
+
+    stage_proxied();
+    begun = proxy_requests(stage.proxy);
+    c = pq_open(proxy_url(stage.proxy));
+    login = proxy_requests(stage.proxy) - begun;
+    PQfinish(c);
+    begun = proxy_requests(stage.proxy);
+    stage_open_cut();
+    assert_between(login + 1, proxy_requests(stage.proxy) - begun, login + 2);
+}
+
 /* The manager's connections, so that the server can be asked what they have prepared. */
 static PGconn *sessions[4];
 static int n_sessions;
