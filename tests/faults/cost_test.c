@@ -73,17 +73,13 @@ TEST(test_first_use_of_a_name_costs_three_round_trips)
 /* The session's settings, and the handshake. */
 TEST(test_opening_costs_two_round_trips_behind_the_login)
 {
-    int begun, login;
-    PGconn *c;
+    int begun;
 
-    stage_proxied();
-    begun = proxy_requests(stage.proxy);
-    c = pq_open(proxy_url(stage.proxy));
-    login = proxy_requests(stage.proxy) - begun;
-    PQfinish(c);
+    warm(); /* the server is known */
     begun = proxy_requests(stage.proxy);
     stage_open_cut();
-    assert_between(login + 1, proxy_requests(stage.proxy) - begun, login + 2);
+    /* the login is one, or two where TLS is asked for */
+    assert_between(1 + 2, proxy_requests(stage.proxy) - begun, 2 + 2);
 }
 
 /* The manager's connections, so that the server can be asked what they have prepared. */
