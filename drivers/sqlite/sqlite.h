@@ -118,16 +118,25 @@ extern const sqlock_adopter lite_adopter;
 int lite_adopted_enter(lite_conn *conn, lite_before *before, sqlock_error *err);
 void lite_adopted_leave(lite_conn *conn, const lite_before *before);
 
+/* tx.c */
+/* Whether the commits that follow wait for the disk. Outside of a transaction. */
+int lite_tx_set_lazy(lite_conn *conn, int lazy, sqlock_error *err);
+int lite_tx_begin(lite_conn *conn, sqlock_error *err);
+/* doubt: SQLOCK_MAYBE or 0, if no one knows whether it was applied. */
+int lite_tx_commit(lite_conn *conn, unsigned doubt, sqlock_error *err);
+/* After the error in *err: leave no transaction, and keep the first error's text. */
+void lite_tx_abandon(lite_conn *conn, sqlock_error *err);
+int lite_exec(void *conn, const char *sql, int64_t deadline, sqlock_error *err);
+int lite_begin(void *conn, int64_t deadline, sqlock_error *err);
+int lite_commit(void *conn, int64_t deadline, sqlock_error *err);
+int lite_rollback(void *conn, int64_t deadline, sqlock_error *err);
+
 /* stmt.c */
 int lite_prepare(lite_conn *conn, const char *sql, sqlite3_stmt **out_stmt, sqlock_error *err);
 int lite_run(void *conn, const sqlock_call *number, sqlock_stmt stmt, const sqlock_value *values,
              size_t n, int64_t deadline, sqlock_rows *rows, sqlock_error *err);
 int lite_run_script(void *conn, const sqlock_script *script, const sqlock_value *values,
                     int64_t deadline, sqlock_rows *rows, sqlock_error *err);
-int lite_exec(void *conn, const char *sql, int64_t deadline, sqlock_error *err);
-int lite_begin(void *conn, int64_t deadline, sqlock_error *err);
-int lite_commit(void *conn, int64_t deadline, sqlock_error *err);
-int lite_rollback(void *conn, int64_t deadline, sqlock_error *err);
 
 /* errmap.c: fill err for SQLite's result rc of the last call on conn, and return the code. Call it
  * before the next call on conn, which overwrites SQLite's message. what may be NULL. */
