@@ -137,8 +137,6 @@ static int attempt_send(sqlock_op *op, const struct plan *p, struct conn *c, str
     if (b != NULL)
         return batch_answer(b, c, rc, a);
     answer_read(rows, 0, a);
-    if (a->outcome == SQLOCK_OUT_DONE && a->now == 0)
-        a->now = skew_server_earliest(&c->skew, a->sent);
     return rc;
 }
 

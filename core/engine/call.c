@@ -41,13 +41,12 @@ sqlock_why answer_why(const struct answer *a, int64_t token)
 }
 
 /* m->mu is held. */
-static void call_begin(const sqlock *m, struct conn *c, sqlock_op *op)
+static void call_begin(struct conn *c, sqlock_op *op)
 {
     assert(c->busy && c->native != NULL && !c->running);
     assert(op == NULL || op->running == NULL);
     c->running = 1;
     c->call++;
-    c->skew = m->skew;
     if (op != NULL)
         op->running = c;
 }
@@ -72,7 +71,7 @@ int call_enter(sqlock *m, struct conn *c, sqlock_op *op, const struct call *k, s
     mutex_lock(&m->mu);
     is_over = m->stopping || (op != NULL && op->end_attempt);
     if (!is_over)
-        call_begin(m, c, op);
+        call_begin(c, op);
     mutex_unlock(&m->mu);
     return is_over ? sqlock_error_set(err, SQLOCK_ECANCELLED, 0, "cancelled") : 0;
 }
@@ -80,7 +79,7 @@ int call_enter(sqlock *m, struct conn *c, sqlock_op *op, const struct call *k, s
 void call_take_over(sqlock *m, struct conn *c, sqlock_op *op)
 {
     mutex_lock(&m->mu);
-    call_begin(m, c, op);
+    call_begin(c, op);
     if (m->stopping || op->end_attempt || !server_is_ours(m, c))
         m->driver->cancel(c->native, c->call);
     mutex_unlock(&m->mu);

@@ -7,8 +7,7 @@
 /* The database's answer to one request. */
 struct answer {
     int outcome;                     /* sqlock_outcome */
-    int64_t token, left, since, now; /* 0 if the answer has none; left: INT64_MIN; now of an op's
-                                        success: no later than the server's clock was */
+    int64_t token, left, since, now; /* 0 if the answer has none; left: INT64_MIN */
     int64_t sent, received;          /* our clock: before the request, after the answer */
     int64_t server;                  /* the server that answered (sqlock.server) */
     const sqlock_rows *rows; /* all of it; of an op's answer, until its verb has judged it */

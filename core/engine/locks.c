@@ -215,7 +215,6 @@ void lock_apply(sqlock_lock *lock, enum lease_event event, int64_t arg)
     lock_act(lock);
 }
 
-/* A driver may leave out how long the lease lasts: as long as it was to. */
 int lock_granted(sqlock_lock *lock, const struct answer *answer, int64_t now)
 {
     int64_t from = call_counts_from(lock->m, answer);
@@ -223,7 +222,7 @@ int lock_granted(sqlock_lock *lock, const struct answer *answer, int64_t now)
     if (lease_deadline(&lock->lease, from) - now < lock->lease.ttl / 2)
         return 0;
     lock->token = answer->token;
-    lock->server_end = answer->now + (answer->left != INT64_MIN ? answer->left : lock->lease.ttl);
+    lock->server_end = answer->now + answer->left;
     lock->end_server = answer->server;
     lock->pending = PENDING_NOTHING;
     lock_change(lock, LEASE_GRANTED, now, from);

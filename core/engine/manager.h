@@ -38,7 +38,6 @@ struct conn {
     uint32_t host;  /* of the URL, from 0; belongs to the thread that made it busy, or the mutex */
     int64_t server; /* sqlock.server when it was opened, or at its handshake; under the mutex */
     int accepted;   /* the handshake accepted it, and its clock is the manager's; under the mutex */
-    struct skew skew; /* what was known of that clock when the last call began */
 };
 
 /* For what a connection is taken. One place is reserved for renewals, so that calls never delay

@@ -81,17 +81,6 @@ static void check_latest(const struct world *w)
     assert_true(skew_server_latest(&w->known, later.now) >= later.now + later.offset);
 }
 
-/* If the clock was not put back since. */
-static void check_earliest(const struct world *w)
-{
-    struct world later = *w;
-
-    later.ppm = dice_between(w->dice, -PPM_MAX, PPM_MAX);
-    assert_true(skew_server_earliest(&w->known, w->now) <= w->now + w->offset);
-    pass(&later, dice_between(w->dice, 0, 6 * HOUR));
-    assert_true(skew_server_earliest(&w->known, later.now) <= later.now + later.offset);
-}
-
 static void check_bounds(const struct world *w, const struct reply *r)
 {
     const struct skew *k = &w->known;
@@ -114,7 +103,6 @@ TEST(test_bounds_contain_the_truth_and_nothing_alarms_without_a_jump)
         assert_int_equal(r.jumped, 0);
         check_bounds(&w, &r);
         check_latest(&w);
-        check_earliest(&w);
         idle(&w);
         if (dice_below(&d, 1000) == 0)
             w = new_world(&d);
@@ -127,7 +115,6 @@ TEST(test_nothing_is_known_before_the_first_answer)
 
     assert_true(skew_server_latest(&s, 0) == INT64_MAX);
     assert_true(skew_server_latest(&s, 1000000) == INT64_MAX);
-    assert_int_equal(skew_server_earliest(&s, 1000000), 0);
     assert_int_equal(skew_learn(&s, 1000, 3000, 500000), 0);
     assert_int_equal(s.lo, 497000);
     assert_int_equal(s.hi, 499000);
