@@ -15,6 +15,7 @@
 #define FAILED_AGAIN_US  50000 /* no answer: doubled each time, at most an eighth of the lease */
 #define CALL_LEAST_US    20000
 #define MEND_AGAIN_US    1000000
+#define MEND_PART        10 /* an opening that hangs keeps the worker for a tenth of its time at most */
 
 /* Until when renewals of this lease make sense. That is its deadline, except for a lease that a
  * transaction pins by then. The worker plans the first renewal after the deadline before the timer
@@ -232,8 +233,9 @@ static void renewals_send(sqlock *m, struct renewal_batch *b, sqlock_rows *rows)
 void renewals_reserve(sqlock *m, const sqlock_lock *lock, int64_t renewal)
 {
     int64_t at = renewal - lock->lease.every / 8 * 7;
+    int is_planned = m->mend_at <= at && m->mend_at > renewal - lock->lease.every;
 
-    if (m->reserved_tried || at >= m->mend_at)
+    if (m->reserved_tried || is_planned)
         return; /* what is lost later is opened by the renewals themselves */
     m->mend_at = at;
     worker_wake(m, at);
@@ -251,7 +253,7 @@ int64_t renewals_mend_due(sqlock *m)
  * may take a quarter of the time that is left, or half if openings take that long. */
 void renewals_mend(sqlock *m)
 {
-    int64_t now = sqlock_now_us(), left = renewals_left(m, now), most = left / 4;
+    int64_t now = sqlock_now_us(), left = renewals_left(m, now), most = left / 4, begun;
     sqlock_error err = {0};
     struct conn *c;
     int rc;
@@ -263,7 +265,9 @@ void renewals_mend(sqlock *m)
     if (rc == 0)
         pool_give(m, c, 0);
     mutex_lock(&m->mu);
-    m->mend_at = rc == 0 ? TIME_NEVER : sqlock_now_us() + MEND_AGAIN_US;
+    begun = now;
+    now = sqlock_now_us();
+    m->mend_at = rc == 0 ? TIME_NEVER : now + time_max(MEND_AGAIN_US, MEND_PART * (now - begun));
 }
 
 void renewals_run(sqlock *m)

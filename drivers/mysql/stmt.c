@@ -64,8 +64,6 @@ int my_take_rows(MYSQL_RES *res, sqlock_rows *rows, size_t request)
     return rc;
 }
 
-#define GIVES      (SQLOCK_STEP_GIVES_TOKEN | SQLOCK_STEP_GIVES_NOW)
-#define DUPLICATE  1062
 #define NOT_KEPT   1243 /* there is no such prepared statement */
 #define STEPS_KEPT 8    /* bits of my_conn.kept */
 
@@ -75,7 +73,7 @@ int my_take_rows(MYSQL_RES *res, sqlock_rows *rows, size_t request)
 static int packet_send(struct my_conn *c, struct my_call *call, const sqlock_step *step,
                        const char *text, size_t len, MYSQL_RES **out_res)
 {
-    int goes_on = !call->changes || (step->flags & GIVES), rc;
+    int goes_on = !call->changes || (step->flags & SQLOCK_STEP_GIVES_NOW), rc;
     const char *rest;
 
     rc = my_query(c, call, text, len, out_res);
@@ -84,15 +82,17 @@ static int packet_send(struct my_conn *c, struct my_call *call, const sqlock_ste
             return goes_on ? 0 : rc;
         rc = my_query(c, call, rest, strlen(rest), out_res);
     }
-    return rc == SQLOCK_EDB && (step->flags & GIVES) && call->err->native == DUPLICATE ? 0 : rc;
+    return rc;
 }
 
 /* 1: the session keeps the step's statement, because the server would take longer to read its text
  * than to run it. Steps that are not in most requests are not worth it. */
 static int step_is_kept(const struct my_conn *c, const sqlock_step *step)
 {
-    return c->keeps && (step->flags & (GIVES | SQLOCK_STEP_NOWAIT)) && c->at.step < STEPS_KEPT &&
-           my_next_statement(step->sql) == NULL;
+    const char *rest = my_next_statement(step->sql);
+
+    return c->keeps && (step->flags & (SQLOCK_STEP_GIVES_NOW | SQLOCK_STEP_NOWAIT)) &&
+           c->at.step < STEPS_KEPT && (rest == NULL || strchr(rest, '?') == NULL);
 }
 
 /* What is sent for a step; NULL: no memory. */
@@ -150,10 +150,9 @@ static int step_send(struct my_conn *c, struct my_call *call, const sqlock_scrip
 }
 
 /* The answer of a step that gives, in place of a row. */
-static int step_give(const struct my_conn *c, const sqlock_step *step, sqlock_rows *rows,
-                     size_t request)
+static int step_give(const struct my_conn *c, sqlock_rows *rows, size_t request)
 {
-    int column = step->flags & SQLOCK_STEP_GIVES_NOW ? SQLOCK_COL_NOW : SQLOCK_COL_TOKEN, rc;
+    int rc;
 
     if (mysql_errno(c->my) != 0 || mysql_affected_rows(c->my) != 1 || mysql_insert_id(c->my) == 0)
         return 0;
@@ -162,7 +161,7 @@ static int step_give(const struct my_conn *c, const sqlock_step *step, sqlock_ro
         rc = sqlock_rows_put_int(rows, 0);
     if (rc == 0)
         rc = sqlock_rows_put_int(rows, SQLOCK_OUT_DONE);
-    for (int i = SQLOCK_COL_OUTCOME + 1; rc == 0 && i < column; i++)
+    for (int i = SQLOCK_COL_OUTCOME + 1; rc == 0 && i < SQLOCK_COL_NOW; i++)
         rc = sqlock_rows_put_null(rows);
     return rc == 0 ? sqlock_rows_put_int(rows, (int64_t)mysql_insert_id(c->my)) : rc;
 }
@@ -181,8 +180,8 @@ static int step_run(struct my_conn *c, struct my_call *call, const sqlock_script
         rc = SQLOCK_ESTATE;
     else if (res != NULL)
         rc = my_take_rows(res, rows, request);
-    else if (step->flags & GIVES)
-        rc = step_give(c, step, rows, request);
+    else if (step->flags & SQLOCK_STEP_GIVES_NOW)
+        rc = step_give(c, rows, request);
     mysql_free_result(res);
     if (rc == SQLOCK_ESTATE) {
         c->broken = 1;

@@ -138,10 +138,8 @@ char *my_text(const sqlock_step *step, const struct my_batch *b, size_t *out_len
 }
 
 /* The statement as a literal. Without memory: no longer than that. */
-static void text_put_quoted(struct sink *out, MYSQL *my, const char *sql)
+static void text_put_quoted(struct sink *out, MYSQL *my, const char *sql, unsigned long len)
 {
-    unsigned long len = (unsigned long)strlen(sql);
-
     text_put(out, "'", 1);
     out->len +=
         out->at != NULL ? mysql_real_escape_string(my, out->at + out->len, sql, len) : 2 * len + 1;
@@ -151,11 +149,14 @@ static void text_put_quoted(struct sink *out, MYSQL *my, const char *sql)
 static void text_put_execute(struct sink *out, const sqlock_step *step, const struct my_batch *b,
                              const char *name, MYSQL *keeps)
 {
+    const char *rest = my_next_statement(step->sql);
+    size_t len = rest != NULL ? (size_t)(rest - step->sql) - strlen(";\n") : strlen(step->sql);
+
     if (keeps != NULL) {
         text_put(out, "PREPARE ", 8);
         text_put(out, name, strlen(name));
         text_put(out, " FROM ", 6);
-        text_put_quoted(out, keeps, step->sql);
+        text_put_quoted(out, keeps, step->sql, (unsigned long)len);
         text_put(out, ";\n", 2);
     }
     text_put(out, "EXECUTE ", 8);
@@ -163,6 +164,10 @@ static void text_put_execute(struct sink *out, const sqlock_step *step, const st
     for (size_t i = 0; i < step->n_order; i++) {
         text_put(out, i == 0 ? " USING " : ", ", i == 0 ? 7 : 2);
         text_put_value(out, &b->values[step->order[i]], b->charset);
+    }
+    if (rest != NULL) {
+        text_put(out, ";\n", 2);
+        text_put(out, rest, strlen(rest));
     }
 }
 

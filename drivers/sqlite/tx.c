@@ -10,13 +10,15 @@
 int lite_tx_set_lazy(lite_conn *conn, int lazy, sqlock_error *err)
 {
     char ignored[8];
-    int rc = 0;
+    int rc;
 
     lazy = lazy && conn->sides[0] != 0;
-    if (lazy != conn->lazy)
-        rc = lite_query(
-            conn, lazy ? "PRAGMA main.synchronous = NORMAL" : "PRAGMA main.synchronous = FULL",
-            ignored, sizeof ignored, err);
+    if (lazy == conn->lazy)
+        return 0;
+    conn->lazy = 1; /* a failure may come behind the change */
+    rc = lite_query(conn,
+                    lazy ? "PRAGMA main.synchronous = NORMAL" : "PRAGMA main.synchronous = FULL",
+                    ignored, sizeof ignored, err);
     if (rc == 0)
         conn->lazy = lazy;
     return rc;

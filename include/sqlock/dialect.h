@@ -20,13 +20,11 @@ extern "C" {
                                   within half a second or so, and may lose its place in a queue */
 #define SQLOCK_STEP_LOOK  0x8u /* this step only reads why the one before it did nothing: a driver may
                                   send both in one packet and transaction */
-/* A step that returns no row. If its last statement has changed one row, and has set the session's
- * last insert id, the answer is SQLOCK_OUT_DONE with that number: as the token, or as the server's
- * clock. If it waited too long for a locked row, or the key of its row is there already, it has
- * changed nothing. */
-#define SQLOCK_STEP_GIVES_TOKEN 0x10u
-#define SQLOCK_STEP_GIVES_NOW   0x20u
-#define SQLOCK_STEP_NOWAIT      0x40u /* only for servers where one statement can be kept from waiting */
+/* A step that returns no row. If it has changed one row, and has set the session's last insert id,
+ * the answer is SQLOCK_OUT_DONE with that number as the server's clock. If it waited too long for a
+ * locked row, it has changed nothing. */
+#define SQLOCK_STEP_GIVES_NOW 0x10u
+#define SQLOCK_STEP_NOWAIT 0x20u /* only for servers where one statement can be kept from waiting */
 
 /* One statement. For a driver that can send several in one packet: statements with `;` between
  * them, of which the last one's rows count.

@@ -221,21 +221,22 @@ SELECT 0, {DONE};
 -- A SELECT of its own reads the floor before. In that UPDATE, of two tables, the floor would be share-locked: a grant
 -- that has locked its row would wait for a pruner that has locked meta and wants that row.
 -- During the grace after a loss, only the holder itself is granted the lock (GRACE).
--- No row: the lock has none yet. The next step makes it. It reads the floor under a share lock, which the pruner's lock
--- excludes, and which it keeps until the row is there. So the row may be made as a granted one: if there was another
--- row with a token above that floor, it is still there, and this fails (1062). If nothing may be granted, the row is
--- made free. Then the third step comes again.
--- :step nowait gives token
+-- No row: the lock has none yet. The next step makes it, with the floor for a token. It reads the floor under a share
+-- lock, which the pruner's lock excludes. Then the third step comes again. To make it as a granted one would spare a
+-- commit; but all that the grant depends on would have to be read under that lock.
+-- :step nowait
 {at_once} UPDATE {lock} FORCE INDEX (PRIMARY) SET
     ended_owner = COALESCE(owner, ended_owner),
     ended_token = IF(owner IS NULL, ended_token, token),
     ended_why = IF(owner IS NULL, ended_why, {ENDED_TAKEN}),
-    token = LAST_INSERT_ID(token + 1), since = {start}, exp = {now} + :ttl, ttl = :ttl, label = :label,
+    token = LAST_INSERT_ID(token + 1), since = {start},
+    exp = (@sqlock_t := {now}) + (@sqlock_ttl := :ttl), ttl = :ttl, label = :label,
     idle_since = NULL, owner = :owner
 WHERE ns = :ns AND name = :name AND kind = 0 AND (owner IS NULL OR exp <= {start})
   AND NOT (ended_owner <=> :owner AND ended_why = {ENDED_RELEASED}) AND NOT (withdrawn <=> :owner)
   AND {now} <= :not_after
   AND token >= (SELECT m.fence_floor FROM {meta} m WHERE m.id = 1 AND {met} AND {grace_end} <= {start});
+SELECT 0, {DONE}, LAST_INSERT_ID(), @sqlock_ttl, @sqlock_t FROM DUAL WHERE ROW_COUNT() = 1;
 -- :step nowait
 SELECT 0, {HELD}, h.token, h.exp - {now}, {now}, h.since, h.label
 FROM {meta} m STRAIGHT_JOIN {lock} h FORCE INDEX (PRIMARY) ON h.ns = :ns AND h.name = :name
@@ -278,15 +279,10 @@ SELECT 0,
        h.token, IF(h.exp > @sqlock_t OR @sqlock_t >= COALESCE(@sqlock_grace, 0), h.exp, @sqlock_grace) - @sqlock_t,
        @sqlock_t, h.since, h.label
 FROM {meta} m STRAIGHT_JOIN {lock} h ON h.ns = :ns AND h.name = :name WHERE m.id = 1;
--- :step gives token
-SELECT {now}, {known} AND {now} <= :not_after AND {now} >= {grace_end} INTO @sqlock_t, @sqlock_may
-FROM {meta} m WHERE m.id = 1;
-INSERT INTO {lock} (ns, name, owner, token, exp, ttl, since, label, idle_since)
-SELECT :ns, :name, IF(@sqlock_may, :owner, NULL),
-       IF(@sqlock_may, LAST_INSERT_ID(m.fence_floor + 1), m.fence_floor), IF(@sqlock_may, @sqlock_t + :ttl, NULL),
-       IF(@sqlock_may, :ttl, 0), IF(@sqlock_may, @sqlock_t, NULL), IF(@sqlock_may, :label, NULL),
-       IF(@sqlock_may, NULL, @sqlock_t)
-FROM {meta} m WHERE m.id = 1 LOCK IN SHARE MODE;
+-- :step aside
+INSERT INTO {lock} (ns, name, token, idle_since)
+SELECT :ns, :name, m.fence_floor, {now} FROM {meta} m WHERE m.id = 1 LOCK IN SHARE MODE
+ON DUPLICATE KEY UPDATE mode = {lock}.mode;
 -- :step same 3
 
 -- For many: it decides as the first step does, in one statement, which waits for no row. The look answers those that

@@ -44,8 +44,8 @@
 -- :define durable (current_setting('synchronous_commit') <> 'off' OR set_config('synchronous_commit', 'on', true) = 'on')
 -- The opposite: what the transaction writes may be lost in a crash, as long as no later commit has reached the disk.
 -- :define unwaited set_config('synchronous_commit', 'off', true) = 'off'
--- The same, if the call need not wait.
--- :define lazily (NOT :lazy OR {unwaited})
+-- The same, if the call need not wait; else it waits.
+-- :define lazily CASE WHEN :lazy THEN {unwaited} ELSE {durable} END
 
 -- Always true of the requests u of an array. The planner expects ten requests, and would rather read a small table whole
 -- than look for ten keys. It would go on when the table has grown. With this it expects one, and goes by the primary

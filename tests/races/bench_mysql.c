@@ -99,15 +99,14 @@ static struct {
 /* As the driver does it, where that is a step's answer. */
 static void take_given(unsigned flags, answer *a)
 {
-    int is_now = (flags & SQLOCK_STEP_GIVES_NOW) != 0;
-    if (!(is_now || flags & SQLOCK_STEP_GIVES_TOKEN) || a->rows)
+    if (!(flags & SQLOCK_STEP_GIVES_NOW) || a->rows)
         return;
-    if (strcmp(a->error, "1205") == 0 || strcmp(a->error, "1062") == 0)
+    if (strcmp(a->error, "1205") == 0)
         a->error[0] = '\0';
     else if (!a->error[0] && changes.rows == 1 && changes.id != 0) {
         a->rows = 1;
         a->outcome = SQLOCK_OUT_DONE;
-        a->cell[is_now ? SQLOCK_COL_NOW : SQLOCK_COL_TOKEN] = (int64_t)changes.id;
+        a->cell[SQLOCK_COL_NOW] = (int64_t)changes.id;
     }
 }
 
