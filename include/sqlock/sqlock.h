@@ -99,8 +99,9 @@ typedef int (*sqlock_connect_fn)(void *user, void **out_native, sqlock_error *er
  * minutes of a clock, if no other server has drawn larger ones. */
 #define SQLOCK_OPEN_LIFT_TOKENS 0x4u
 /* A release too waits until the disk has it. Without this flag it does not, on PostgreSQL and on SQLite
- * in WAL mode. After a crash a lock that was released in the last moments may stand until its lease
- * ends, and SQLOCK_EBUSY names its former holder. Nothing else can be lost. */
+ * in WAL mode. After a crash of the server (SQLite: of the machine), or a failover, a lock that was
+ * released in the last moments may stand until its lease ends, and SQLOCK_EBUSY names its former holder.
+ * Nothing else can be lost. */
 #define SQLOCK_OPEN_DURABLE_RELEASE 0x8u
 
 typedef struct sqlock_open_opts {
@@ -229,8 +230,8 @@ typedef struct sqlock_acquire_opts {
 SQLOCK_API void sqlock_acquire_opts_init(sqlock_acquire_opts *opts);
 
 /* Acquire the lock called name: a string of 1 to 255 bytes of UTF-8, compared byte by byte.
- * The first acquire without SQLOCK_NO_RENEW opens a second connection, for renewals. If that fails, the
- * acquire fails too, and sends nothing.
+ * A lease that runs for an eighth of the time until its renewal opens a second connection, for
+ * renewals. If there can be none, renewals borrow the first one while it is idle.
  * It waits at most opts->wait_ms, and up to 50 ms more for an answer under way (not under SQLite). A try
  * is bounded by the manager's request_ms. A wait for a lock that is held ends as busy: near its end it
  * sends no new request. Not reentrant: a second acquire of a name by the same program is busy too.
