@@ -137,22 +137,20 @@ static int script_run_steps(struct pg_conn *c, const struct pg_call *call,
     return rc;
 }
 
-/* How many steps go in one packet, from the first one on:
- * - all of a script that only reads, and is run once. It is a list of checks, such as the
- * handshake;
- * - a step and the look behind it, if the step did nothing the last time. It may do nothing again:
- *   a wait for a lock that is held, or names that are new. */
+/* How many steps go in one packet: the first one and the looks behind it.
+ * - Of a script that is run once always: these are the checks of a handshake.
+ * - Else if the step did nothing the last time. It may do nothing again: a wait for a lock that is
+ *   held, or names that are new. */
 static size_t script_packet(const struct pg_conn *c, const sqlock_script *script, sqlock_stmt stmt)
 {
-    const unsigned checks = SQLOCK_REQ_READS | SQLOCK_REQ_ONCE;
+    size_t n = 1;
 
-    if (!PG_CAP_GROUPS || stmt >= SQLOCK_STMT_COUNT || c->adopted || c->in_tx)
+    if (!PG_CAP_GROUPS || stmt >= SQLOCK_STMT_COUNT || c->adopted || c->in_tx ||
+        !(c->looked[stmt] || (script->flags & SQLOCK_REQ_ONCE)))
         return 1;
-    if ((script->flags & checks) == checks && script->n_steps <= PG_GROUPS_MAX)
-        return script->n_steps;
-    return c->looked[stmt] && script->n_steps > 1 && (script->steps[1].flags & SQLOCK_STEP_LOOK)
-               ? 2
-               : 1;
+    while (n < script->n_steps && n < PG_GROUPS_MAX && (script->steps[n].flags & SQLOCK_STEP_LOOK))
+        n++;
+    return n;
 }
 
 /* The first step that returns a row ends the script. Steps before it that returned none have not

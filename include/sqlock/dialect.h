@@ -18,8 +18,8 @@ extern "C" {
                                   SQLOCK_MAYBE is not set */
 #define SQLOCK_STEP_HEARS 0x4u /* on an adopted connection: this step mostly waits. cancel() ends it
                                   within half a second or so, and may lose its place in a queue */
-#define SQLOCK_STEP_LOOK  0x8u /* this step only reads why the one before it did nothing: a driver may
-                                  send both in one packet and transaction */
+#define SQLOCK_STEP_LOOK  0x8u /* this step only reads why those before it did nothing: a driver may
+                                  send them in one packet and transaction */
 /* A step that returns no row. If it has changed one row, and has set the session's last insert id,
  * the answer is SQLOCK_OUT_DONE with that number as the server's clock. If it waited too long for a
  * locked row, it has changed nothing. */

@@ -81,6 +81,8 @@
 -- - an UNLOGGED table: a crash empties it, and all tokens go with it;
 -- - a session that does not get the warning that the wait for the standby was cut.
 -- WEAK: the disk may not have all commits, or the standby for which the server was configured to wait.
+-- The checks read the catalogue alone, and may go in one packet. The last step reads meta: not before it is known to be a
+-- table, for a view's functions would run.
 -- The server's identity: what its data is, with '@' if that data may forget commits; '#'; what changes during its
 -- life.
 -- :step
@@ -92,7 +94,7 @@ SELECT 0, CASE WHEN pg_is_in_recovery() OR current_setting('transaction_read_onl
             ELSE 'transactions are not READ COMMITTED by default' END, 'UTF8')
 WHERE pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on'
    OR current_setting('transaction_isolation') <> 'read committed';
--- :step
+-- :step look
 SELECT 0, {UNFIT}, 0, 0, {now}, 0, NULL::bytea,
        convert_to(CASE WHEN u.fault IS NOT NULL THEN u.fault
             ELSE 'client_min_messages is above warning' END, 'UTF8')
@@ -109,7 +111,7 @@ FROM (SELECT (SELECT CASE WHEN c.relkind <> 'r' THEN c.relname || ' is no plain 
               LIMIT 1) AS fault) u
 WHERE u.fault IS NOT NULL
    OR current_setting('client_min_messages') = ANY (ARRAY['error', 'fatal', 'panic']);
--- :step
+-- :step look
 SELECT 0, {WEAK}, 0, 0, {now}, 0, NULL::bytea,
        convert_to(CASE WHEN current_setting('fsync') = 'off' THEN 'fsync is off'
             ELSE 'synchronous_commit is ' || current_setting('synchronous_commit') END, 'UTF8')
@@ -117,13 +119,13 @@ WHERE :accept_weak = 0
   AND (current_setting('fsync') = 'off' OR current_setting('synchronous_commit') = 'off'
        OR current_setting('synchronous_commit') = ANY (ARRAY['local', 'remote_write'])
           AND current_setting('synchronous_standby_names') <> '');
--- :step
+-- :step look
 SELECT 0, {DENIED}, 0, 0, {now}, 0, NULL::bytea,
        convert_to('permission denied: ' || r.rights || ' on ' || r.name, 'UTF8')
 FROM (VALUES ({lock:text}, 'SELECT'), ({lock:text}, 'INSERT'), ({lock:text}, 'UPDATE'),
              ({meta:text}, 'SELECT'), ({meta:text}, 'UPDATE')) r (name, rights)
 WHERE NOT has_any_column_privilege(to_regclass(r.name)::oid, r.rights) LIMIT 1;
--- :step
+-- :step look
 SELECT 0, {DONE}, 0, 0, {now} WHERE to_regclass({meta:text}) IS NULL;
 -- :step
 SELECT 0, {DONE}, m.version, m.min_reader, {now}, (m.server = i.server)::int, convert_to(i.server, 'UTF8'), NULL::bytea,
