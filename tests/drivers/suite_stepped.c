@@ -176,9 +176,9 @@ TEST(test_loop_is_woken_for_renewals_and_sleeps_else)
     int turns = 0;
 
     opened_loop(w);
-    lock = grant("nightly", 900, 0);
+    lock = grant("nightly", 1800, 0);
     first = sqlock_lock_deadline_us(lock);
-    turn_for(50); /* whatever was left to do */
+    turn_for(300); /* whatever was left to do, such as to open the reserved connection */
     due = sqlock_loop_due_us(loop.m);
     assert_between(sqlock_now_us(), due, first);
     assert_false(readable_within(sqlock_loop_fd(loop.m), 50));
