@@ -1,8 +1,8 @@
 -- sqlock's statements for MariaDB 10.6, MySQL 5.6 and newer. schema/README.md says how to read this file.
 -- Each block stands alone in autocommit, READ COMMITTED.
 --
--- There is no UPDATE ... RETURNING. So what most requests do is one statement that answers by its count of changed rows
--- and its last insert id (gives). Other steps are often a packet of statements, which the driver sends in one round
+-- There is no UPDATE ... RETURNING. So what most requests do is one statement, whose count of changed rows and last
+-- insert id answer. Other steps are often a packet of statements, which the driver sends in one round
 -- trip. The last one answers. First the clock is read into @sqlock_t, then the row is changed, then it is looked at.
 -- If the grant or renewal that is there ends no earlier than @sqlock_t + ttl, the look takes it for the one of this
 -- packet. An older one of the same owner would do as well then, because the holder counts from before the packet was
