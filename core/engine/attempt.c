@@ -154,53 +154,75 @@ static int attempt_finish(sqlock_op *op, const struct plan *p, struct conn *c, s
 }
 
 /* With the mutex, which is released meanwhile. */
-static int attempt_once(sqlock_op *op, const struct plan *p, sqlock_rows *rows, struct answer *a)
+static int attempt_make(sqlock_op *op, const struct plan *p, sqlock_rows *rows, struct answer *a)
 {
-    sqlock *m = op->m;
-    struct batch *b;
     struct conn *c;
     int rc;
 
-    op->until = p->deadline;
-    op->joins = batch_may_join(op);
-    op->answer = a;
-    mutex_unlock(&m->mu);
+    mutex_unlock(&op->m->mu);
     do
         rc = attempt_connect(op, p, &c);
     while (rc == 0 && batch_pass_on(op, c));
-    if (rc == 0) {
-        if (op->joins)
-            loop_let_others(m);
-        rc = attempt_finish(op, p, c, batch_collect(op), rows, a);
-    } else {
-        mutex_lock(&m->mu);
+    if (rc != 0) {
+        mutex_lock(&op->m->mu);
+        return rc;
     }
+    if (op->joins)
+        loop_let_others(op->m);
+    return attempt_finish(op, p, c, batch_collect(op), rows, a);
+}
+
+/* The same, if no other op has taken the request along. */
+static int attempt_once(sqlock_op *op, const struct plan *p, sqlock_rows *rows, struct answer *a)
+{
+    struct batch *b;
+    struct conn *c;
+    int rc = op->taken_along ? POOL_JOINED : attempt_make(op, p, rows, a);
+
     if (rc == POOL_JOINED)
-        rc = batch_await(op, p->deadline);
+        rc = batch_await(op);
     if (rc != BATCH_LEADS)
         return rc;
     b = batch_take_lead(op, &c);
-    mutex_unlock(&m->mu);
+    mutex_unlock(&op->m->mu);
     return attempt_finish(op, p, c, b, rows, a);
+}
+
+static void attempt_begin(sqlock_op *op, int64_t now, struct answer *out, struct plan *p)
+{
+    answer_clear(out);
+    error_clear(&op->err);
+    op->stale = 0;
+    out->received = out->sent = now;
+    *p = attempt_plan(op, now);
+    op->until = p->deadline;
+    op->joins = batch_may_join(op);
+    op->answer = out;
+}
+
+void op_offer(sqlock_op *op, int64_t now, struct answer *out)
+{
+    struct plan p;
+
+    assert(!op->taken_along && op->batch == NULL);
+    attempt_begin(op, now, out, &p);
 }
 
 /* m->round: a slow answer counts for less and less. */
 int op_attempt(sqlock_op *op, int64_t now, sqlock_rows *rows, struct answer *out)
 {
     sqlock *m = op->m;
-    struct plan p;
+    struct plan p = {.deadline = op->until};
     int rc;
 
-    assert(!op->done && op->running == NULL && op->connecting == NULL && op->batch == NULL);
+    assert(!op->done && op->running == NULL && op->connecting == NULL);
+    assert(op->batch == NULL || op->taken_along);
     op->tries++;
     rows = op->request.rows != NULL ? op->request.rows : rows;
     for (;; now = sqlock_now_us()) {
-        answer_clear(out);
-        error_clear(&op->err);
-        op->stale = 0;
-        out->received = out->sent = now;
+        if (!op->taken_along)
+            attempt_begin(op, now, out, &p);
         out->rows = rows;
-        p = attempt_plan(op, now);
         rc = attempt_once(op, &p, rows, out);
         op->alone = rc == BATCH_ALONE || (rc != 0 && op->alone);
         if (rc != BATCH_ALONE)

@@ -71,43 +71,35 @@ static int batch_is_same_name(const struct batch_member *x, const struct batch_m
     return strcmp(x->lock->name, y->lock->name) == 0 && strcmp(x->lock->ns, y->lock->ns) == 0;
 }
 
-/* Who waits for the reserved connection is not ready to send. Who was cancelled or is out of time
- * has just not noticed yet: its request must not go out any more. */
-static struct pool_waiter *batch_candidate(struct link *at, const sqlock_op *leader, int64_t now)
-{
-    struct pool_waiter *w = LIST_MEMBER(at, struct pool_waiter, in_manager);
-    sqlock_op *op = w->op;
-
-    return op != NULL && op->joins && w->use != POOL_RESERVED && !op->end_attempt &&
-                   now < w->deadline &&
-                   (op->request.stmt == leader->request.stmt ||
-                    (op->m->driver->caps & SQLOCK_CAP_GROUPS))
-               ? w
-               : NULL;
-}
-
 static size_t batch_n_params(const sqlock_op *op)
 {
     return texts_scripts(op->m->texts)[op->request.stmt].n_params;
 }
 
-static size_t batch_count(const sqlock_op *leader, int64_t now, size_t *out_n_values)
+/* Who was cancelled or is out of time has just not noticed yet: its request must not go out any
+ * more. */
+static int batch_may_go_along(const sqlock_op *op, const sqlock_op *leader, int64_t now)
 {
-    struct pool_waiter *w;
-    size_t n = 1;
-
-    *out_n_values = batch_n_params(leader);
-    LIST_EACH(at, &leader->m->waiting)
-    {
-        if (n >= (size_t)batch_most)
-            break;
-        if ((w = batch_candidate(at, leader, now)) == NULL)
-            continue;
-        n++;
-        *out_n_values += batch_n_params(w->op);
-    }
-    return n;
+    return op->joins && !op->end_attempt && now < op->until &&
+           (op->request.stmt == leader->request.stmt || (op->m->driver->caps & SQLOCK_CAP_GROUPS));
 }
+
+/* Who waits for the reserved connection is not ready to send. */
+static sqlock_op *batch_waiting_op(struct link *at, int64_t now)
+{
+    struct pool_waiter *w = LIST_MEMBER(at, struct pool_waiter, in_manager);
+
+    return w->use != POOL_RESERVED && now < w->deadline ? w->op : NULL;
+}
+
+/* Those that go along with a leader. The first pass counts them, and the second one finds the same
+ * ones. */
+struct gathering {
+    sqlock_op *leader;
+    int64_t now;
+    size_t n, n_values;
+    struct batch *into; /* NULL: count */
+};
 
 /* values follow the members. */
 static struct batch *batch_new(size_t n, size_t n_values)
@@ -132,6 +124,46 @@ static void batch_free(struct batch *b)
 {
     rows_end(&b->rows);
     sqlock_mem_free(b);
+}
+
+static void batch_gather_one(struct gathering *g, sqlock_op *op)
+{
+    if (g->n >= (size_t)batch_most)
+        return;
+    g->n++;
+    g->n_values += batch_n_params(op);
+    if (g->into != NULL)
+        batch_add(g->into, op);
+}
+
+/* op's companions. */
+static void batch_gather_company(struct gathering *g, const sqlock_op *op)
+{
+    if (op->company == NULL)
+        return;
+    LIST_EACH(at, op->company)
+    {
+        sqlock_op *companion = LIST_MEMBER(at, sqlock_op, in_company);
+
+        if (batch_may_go_along(companion, g->leader, g->now))
+            batch_gather_one(g, companion);
+    }
+}
+
+static void batch_gather(struct gathering *g)
+{
+    batch_gather_one(g, g->leader);
+    batch_gather_company(g, g->leader);
+    LIST_EACH(at, &g->leader->m->waiting)
+    {
+        sqlock_op *op = batch_waiting_op(at, g->now);
+
+        if (op == NULL)
+            continue;
+        if (batch_may_go_along(op, g->leader, g->now))
+            batch_gather_one(g, op);
+        batch_gather_company(g, op);
+    }
 }
 
 /* Later requests for a name stay behind. */
@@ -178,8 +210,13 @@ static void batch_join(struct batch *b, sqlock_op *leader)
             continue;
         assert(op->batch == NULL && op->answer != NULL);
         op->batch = b;
-        op->waiter->joined = 1;
-        list_remove(&op->waiter->in_manager);
+        if (op->waiter != NULL) {
+            op->waiter->joined = 1;
+            list_remove(&op->waiter->in_manager);
+        } else {
+            op->taken_along = 1;
+            list_remove(&op->in_company);
+        }
     }
     b->leader = leader;
 }
@@ -187,25 +224,18 @@ static void batch_join(struct batch *b, sqlock_op *leader)
 struct batch *batch_collect(sqlock_op *leader)
 {
     sqlock *m = leader->m;
-    size_t n = 0, n_values;
+    struct gathering g = {leader, 0, 0, 0, NULL};
     struct batch *b = NULL;
-    int64_t now = 0;
 
     mutex_lock(&m->mu);
-    if (!list_is_empty(&m->waiting) && batch_may_join(leader)) {
-        now = sqlock_now_us(); /* for both passes, which must find the same ones */
-        n = batch_count(leader, now, &n_values);
-        b = n > 1 ? batch_new(n, n_values) : NULL;
+    if ((leader->company != NULL || !list_is_empty(&m->waiting)) && batch_may_join(leader)) {
+        g.now = sqlock_now_us();
+        batch_gather(&g);
+        b = g.n > 1 ? batch_new(g.n, g.n_values) : NULL;
     }
     if (b != NULL) {
-        batch_add(b, leader);
-        LIST_EACH(at, &m->waiting)
-        {
-            struct pool_waiter *w = batch_candidate(at, leader, now);
-
-            if (w != NULL && b->n < n)
-                batch_add(b, w->op);
-        }
+        g = (struct gathering){leader, g.now, 0, 0, b};
+        batch_gather(&g);
         batch_keep_each_name_once(b);
     }
     if (b != NULL && b->n > 1) {
@@ -224,8 +254,8 @@ static int batch_wants(const sqlock_op *op, int64_t now)
     return op != NULL && !op->end_attempt && now < op->until;
 }
 
-/* Who leads when the leader leaves: of those who want their answers, the one that can wait
- * longest. */
+/* Who leads when the leader leaves: of those whose threads wait for their answers, the one that can
+ * wait longest. */
 static sqlock_op *batch_heir(const struct batch *b, int64_t now)
 {
     sqlock_op *best = NULL;
@@ -233,7 +263,8 @@ static sqlock_op *batch_heir(const struct batch *b, int64_t now)
     for (size_t i = 0; i < b->n; i++) {
         sqlock_op *op = b->members[i].op;
 
-        if (op != b->leader && batch_wants(op, now) && (best == NULL || op->until > best->until))
+        if (op != b->leader && batch_wants(op, now) && !op->taken_along &&
+            (best == NULL || op->until > best->until))
             best = op;
     }
     return best;
@@ -404,17 +435,18 @@ int batch_answer(struct batch *b, const struct conn *c, int rc, struct answer *a
     return result;
 }
 
-int batch_await(sqlock_op *op, int64_t deadline)
+int batch_await(sqlock_op *op)
 {
     sqlock *m = op->m;
 
     assert(mutex_is_mine(&m->mu));
+    op->taken_along = 0;
     while (op->batch != NULL) {
         if (op->batch->leader == op)
             return BATCH_LEADS;
-        if (m->stopping || op->end_attempt || sqlock_now_us() >= deadline)
+        if (m->stopping || op->end_attempt || sqlock_now_us() >= op->until)
             return batch_leave(op->batch, op);
-        cond_wait_until(&op->wake, &m->mu, deadline);
+        cond_wait_until(&op->wake, &m->mu, op->until);
     }
     return op->answered;
 }
@@ -422,16 +454,17 @@ int batch_await(sqlock_op *op, int64_t deadline)
 /* Of those whose requests could go with the leader's, the one that can wait longest. */
 static struct pool_waiter *batch_successor(sqlock_op *leader, int64_t now)
 {
-    struct pool_waiter *best = NULL;
+    sqlock_op *best = NULL;
 
     LIST_EACH(at, &leader->m->waiting)
     {
-        struct pool_waiter *w = batch_candidate(at, leader, now);
+        sqlock_op *op = batch_waiting_op(at, now);
 
-        if (w != NULL && (best == NULL || w->op->until > best->op->until))
-            best = w;
+        if (op != NULL && batch_may_go_along(op, leader, now) &&
+            (best == NULL || op->until > best->until))
+            best = op;
     }
-    return best;
+    return best != NULL ? best->waiter : NULL;
 }
 
 int batch_pass_on(sqlock_op *leader, struct conn *c)

@@ -6,8 +6,9 @@
 /* Requests that several ops make at once go out together: one packet, one commit. They are of one
  * kind, or of several, group by group, where the driver can (SQLOCK_CAP_GROUPS). The thread that
  * has the connection leads: it takes along the requests of those that wait for one, and hands each
- * its own answer. So a single caller sends the single form and waits for no company. (Group commit;
- * DeWitt et al., Implementation techniques for main memory database systems, 1984.)
+ * its own answer. A thread that drives several ops has one of them lead, or wait, for all of them.
+ * So a single caller sends the single form and waits for no company. (Group commit; DeWitt et al.,
+ * Implementation techniques for main memory database systems, 1984.)
  *
  * Who is cancelled, or whose time ends, leaves the batch, in doubt, and the others go on. If that
  * is the leader, the thread of another member takes over the wait for the answer. So no cancel
@@ -30,7 +31,8 @@ extern int batch_most;
 
 /* op's request may go with others, or others' with it. m->mu is held. */
 int batch_may_join(const sqlock_op *op);
-/* Take along what waits and may go with the leader's request. NULL: the leader goes alone. */
+/* Take along what waits, and what its threads drive with it, if it may go with the leader's
+ * request. NULL: the leader goes alone. */
 struct batch *batch_collect(sqlock_op *leader);
 /* Send it over c until deadline, or go on with it, with the leader's cancel. Returns as
  * call_rows(), or BATCH_LEFT. */
@@ -41,7 +43,7 @@ int batch_send(struct batch *b, struct conn *c, sqlock_op *leader, int64_t deadl
 int batch_answer(struct batch *b, const struct conn *c, int rc, struct answer *a);
 /* A follower's wait for its answer, which goes to op->answer. Returns as above, or BATCH_LEADS.
  * m->mu is held. */
-int batch_await(sqlock_op *op, int64_t deadline);
+int batch_await(sqlock_op *op);
 /* After BATCH_LEADS: the batch, for batch_send(), and its connection. m->mu is held. */
 struct batch *batch_take_lead(sqlock_op *op, struct conn **out_conn);
 /* The leader's time ends long before that of an op whose request could go with it: give

@@ -211,7 +211,10 @@ struct sqlock_op {
     size_t place;
     struct answer *answer; /* where a follower's goes; the result is `answered` */
     int answered;
-    int64_t until; /* the end of this attempt */
+    int64_t until;          /* the end of this attempt */
+    struct link *company;   /* NULL, or in_company of ops that its thread drives together with it */
+    struct link in_company; /* while its request waits to be sent */
+    int taken_along; /* another op has sent it, and its thread does not wait for the answer yet */
     struct link in_manager;
     struct heap_node start, half, end; /* in the manager's heaps op_starts, op_halves, op_ends */
     struct heap_node urgent;

@@ -54,20 +54,17 @@ int op_start(sqlock *m, sqlock_lock *lock, const struct verb *verb, int32_t wait
     return 0;
 }
 
-/* Without threads, a caller that blocks steps the manager itself, so that renewals go on. */
-static void op_drive_by_steps(sqlock_op *op)
+void op_leave_to_steps(sqlock_op *op)
 {
     sqlock *m = op->m;
 
-    op->fd = sqlock_wake_make(); /* without one, op_await() looks again and again */
-    mutex_lock(&m->mu);
+    assert(mutex_is_mine(&m->mu));
     if (!op->done && loop_is_mine(m))
         op_done_locked(op, sqlock_error_set(&op->err, SQLOCK_ESTATE, 0,
                                             "a callback may not wait for the manager that calls "
                                             "it"));
     else if (!op->done)
         ops_add(op);
-    mutex_unlock(&m->mu);
 }
 
 void op_cancel_call(sqlock_op *op)
@@ -107,12 +104,16 @@ static void op_give_holder(sqlock_holder *out, const sqlock_holder *holder)
     out->size = size;
 }
 
+/* Without threads, a caller that blocks steps the manager itself, so that renewals go on. */
 static void op_await(sqlock_op *op)
 {
-    if (op->m->loop != NULL && !loop_is_mine(op->m))
-        loop_pump(op->m, op->fd, op->fd >= 0 ? TIME_NEVER : sqlock_now_us() + LOOK_AGAIN_US);
-    else
+    if (op->m->loop == NULL || loop_is_mine(op->m)) {
         cond_wait_until(&op->wake, &op->m->mu, TIME_NEVER);
+        return;
+    }
+    if (op->fd < 0)
+        op->fd = sqlock_wake_make(); /* without one, look again and again */
+    loop_pump(op->m, op->fd, op->fd >= 0 ? TIME_NEVER : sqlock_now_us() + LOOK_AGAIN_US);
 }
 
 /* op is done. m->mu is held, and released here. */
@@ -156,22 +157,26 @@ int op_finish(sqlock_op *op, sqlock_lock **out_lock, sqlock_error *err)
     return op_take_result(op, out_lock, err);
 }
 
-int op_drive(sqlock_op *op, sqlock_lock **out_lock, sqlock_error *err)
+void op_drive_alone(sqlock_op *op)
 {
-    sqlock *m = op->m;
-
-    if (m->loop != NULL) {
-        op_drive_by_steps(op);
-        return op_finish(op, out_lock, err);
-    }
-    mutex_lock(&m->mu);
     assert(!op->async); /* the worker drives those */
     for (int64_t now = op->begun; !op->done; now = sqlock_now_us()) {
         if (!op_end_if_over(op, now))
             op_step(op, now);
         while (!op->done && !op->cancelled && sqlock_now_us() < op->next_at)
-            cond_wait_until(&op->wake, &m->mu, op->next_at);
+            cond_wait_until(&op->wake, &op->m->mu, op->next_at);
     }
+}
+
+int op_drive(sqlock_op *op, sqlock_lock **out_lock, sqlock_error *err)
+{
+    mutex_lock(&op->m->mu);
+    if (op->m->loop != NULL)
+        op_leave_to_steps(op);
+    else
+        op_drive_alone(op);
+    while (!op->done)
+        op_await(op);
     return op_take_result(op, out_lock, err);
 }
 
@@ -197,28 +202,47 @@ void op_end(sqlock_op *op, int code)
     mutex_unlock(&op->m->mu);
 }
 
-/* As soon as the mutex is released, another thread may free an op that is done. */
-void op_step(sqlock_op *op, int64_t now)
+/* What the verb decided takes effect. As soon as the mutex is released, another thread may free an
+ * op that is done. */
+static void op_act(sqlock_op *op)
 {
-    struct answer a;
-    sqlock_rows rows;
-    int rc;
-
-    assert(!op->decided);
-    if (op->verb->next(op, now)) {
-        rows_init(&rows);
-        rc = op_attempt(op, now, &rows, &a);
-        if (rc == 0)
-            op->verb->on_answer(op, &a, sqlock_now_us());
-        else if (op->verb->on_failure != NULL)
-            op->verb->on_failure(op, sqlock_now_us());
-        else
-            op_failed(op, sqlock_now_us());
-        rows_end(&rows);
-    }
     lock_act(op->lock);
     if (op->decided)
         op_done_locked(op, op->code);
+}
+
+int op_choose(sqlock_op *op, int64_t now)
+{
+    assert(!op->decided);
+    if (op->verb->next(op, now))
+        return 1;
+    op_act(op);
+    return 0;
+}
+
+void op_request(sqlock_op *op, int64_t now, struct answer *a)
+{
+    sqlock_rows rows;
+    int rc;
+
+    rows_init(&rows);
+    rc = op_attempt(op, now, &rows, a);
+    if (rc == 0)
+        op->verb->on_answer(op, a, sqlock_now_us());
+    else if (op->verb->on_failure != NULL)
+        op->verb->on_failure(op, sqlock_now_us());
+    else
+        op_failed(op, sqlock_now_us());
+    rows_end(&rows);
+    op_act(op);
+}
+
+void op_step(sqlock_op *op, int64_t now)
+{
+    struct answer a;
+
+    if (op_choose(op, now))
+        op_request(op, now, &a);
 }
 
 void op_abandon(sqlock_op *op)

@@ -39,8 +39,21 @@ int op_end_if_over(sqlock_op *op, int64_t now);
 /* Let the verb choose a request, send it, and let the verb judge the answer. op is not over at
  * now, which has just been read. m->mu is held, and is released during the request. */
 void op_step(sqlock_op *op, int64_t now);
+/* The two halves of op_step(). The first returns 0 if there is nothing to send. */
+int op_choose(sqlock_op *op, int64_t now);
+void op_request(sqlock_op *op, int64_t now, struct answer *a);
+/* The manager has threads: drive the op on this one until it is done. Or it has none: its steps
+ * will. op_finish() follows. m->mu is held in both, and released meanwhile in the first. */
+void op_drive_alone(sqlock_op *op);
+void op_leave_to_steps(sqlock_op *op);
 /* The manager is closed, and no thread will drive op any more. m->mu is held. */
 void op_abandon(sqlock_op *op);
+
+/* together.c: drive several ops on this thread until all are done, for op_finish(). Requests that
+ * are due at the same time go out together, as those of several threads do. The ops are of one
+ * manager. If they listen to a cancel, the last one does. Without threads the steps drive them, and
+ * their requests meet there. */
+void ops_drive_together(sqlock_op *const *ops, size_t n);
 
 /* ops.c: requests of event loops, which the worker drives, or a step. */
 
@@ -69,6 +82,9 @@ int64_t ops_tick_due(const sqlock *m);
 /* attempt.c: send op->request: connection, request, answer. On failure op->err is set. rows holds
  * the answer, unless the request has rows of its own. m->mu is held, and is released meanwhile. */
 int op_attempt(sqlock_op *op, int64_t now, sqlock_rows *rows, struct answer *out);
+/* op_attempt() will follow on this thread. Until then an op that leads a batch may take the request
+ * along: op is in op->company. m->mu is held, here and until then unless such an op sends. */
+void op_offer(sqlock_op *op, int64_t now, struct answer *out);
 
 /* For verbs: these only change values. */
 

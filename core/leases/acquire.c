@@ -377,9 +377,8 @@ int acquire_start(sqlock_lock *lock, int32_t wait_ms, sqlock_cancel *cancel, sql
     return op_start(lock->m, lock, &acquire_verb, wait_ms, cancel, out_op, err);
 }
 
-/* *out_len becomes the name's length, after its check. */
-static int acquire_begin(sqlock *m, const char *name, const sqlock_acquire_opts *opts,
-                         sqlock_op **out_op, size_t *out_len, sqlock_error *err)
+int acquire_begin(sqlock *m, const char *name, const sqlock_acquire_opts *opts, sqlock_op **out_op,
+                  size_t *out_len, sqlock_error *err)
 {
     sqlock_acquire_opts o;
     sqlock_lock *lock = NULL;

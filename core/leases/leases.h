@@ -10,6 +10,14 @@ int acquire_start(sqlock_lock *lock, int32_t wait_ms, sqlock_cancel *cancel, sql
                   sqlock_error *err);
 int renew_start(sqlock_lock *lock, int32_t wait_ms, sqlock_op **out_op, sqlock_error *err);
 int release_start(sqlock_lock *lock, int32_t wait_ms, sqlock_op **out_op, sqlock_error *err);
+/* The same with all checks and a new handle. *out_len becomes the name's length. */
+int acquire_begin(sqlock *m, const char *name, const sqlock_acquire_opts *opts, sqlock_op **out_op,
+                  size_t *out_len, sqlock_error *err);
+/* From here on the lease is not renewed and not believed in. Only the answer decides. lock was
+ * checked. */
+int release_begin(sqlock_lock *lock, sqlock_op **out_op, sqlock_error *err);
+/* The last part of a release that blocks: waiters for the lock do not wait for the callback. */
+void release_await_callback(sqlock_lock *lock);
 
 /* The answer is a grant, of an acquire or of an import. It ends op, unless it came too late. */
 void verb_granted(sqlock_op *op, const struct answer *a, int64_t now);

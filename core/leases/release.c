@@ -236,8 +236,7 @@ int release_start(sqlock_lock *lock, int32_t wait_ms, sqlock_op **out_op, sqlock
     return op_start(lock->m, lock, &release_verb, wait_ms, NULL, out_op, err);
 }
 
-/* Wait for a running callback last, so that waiters for the lock do not wait for it. */
-static void release_await_callback(sqlock_lock *lock)
+void release_await_callback(sqlock_lock *lock)
 {
     if (lock->on_event == NULL)
         return;
@@ -246,8 +245,7 @@ static void release_await_callback(sqlock_lock *lock)
     mutex_unlock(&lock->m->mu);
 }
 
-/* From here on the lease is not renewed and not believed in. Only the answer decides. */
-static int release_begin(sqlock_lock *lock, sqlock_op **out_op, sqlock_error *err)
+int release_begin(sqlock_lock *lock, sqlock_op **out_op, sqlock_error *err)
 {
     int64_t request_ms = lock->m->request_us / 1000;
     int rc = 0, done, guarded;

@@ -1,0 +1,138 @@
+/* Several ops that one thread drives: a list of names, or a release and an acquire. */
+#include <assert.h>
+
+#include "core/engine/loop.h"
+#include "core/engine/op.h"
+
+struct member {
+    sqlock_op *op;
+    int has_request;      /* in this round */
+    struct answer answer; /* to it */
+};
+
+struct together {
+    sqlock *m;
+    struct link company; /* of those whose requests wait to be sent */
+    size_t n;
+    struct member members[];
+};
+
+/* Each op that is due chooses its request. Returns how many have one. */
+static size_t together_choose(struct together *t, int64_t now)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < t->n; i++) {
+        struct member *member = &t->members[i];
+        sqlock_op *op = member->op;
+
+        member->has_request = !op_end_if_over(op, now) && now >= op->next_at && op_choose(op, now);
+        if (!member->has_request)
+            continue;
+        op_offer(op, now, &member->answer);
+        list_append(&t->company, &op->in_company);
+        n++;
+    }
+    return n;
+}
+
+/* Who has most time leads: it takes the others along, and none of them can wait longer than it. */
+static size_t together_leader(const struct together *t)
+{
+    const struct member *members = t->members;
+    size_t best = t->n;
+
+    for (size_t i = 0; i < t->n; i++)
+        if (members[i].has_request &&
+            (best == t->n || members[i].op->until > members[best].op->until))
+            best = i;
+    return best;
+}
+
+/* Send the member's request, with those that may go along. Or take its answer. */
+static void together_request(struct together *t, size_t i, int64_t now)
+{
+    struct member *member = &t->members[i];
+
+    list_remove(&member->op->in_company);
+    member->has_request = 0;
+    op_request(member->op, now, &member->answer);
+}
+
+static void together_round(struct together *t)
+{
+    int64_t now = sqlock_now_us();
+
+    if (together_choose(t, now) == 0)
+        return;
+    together_request(t, together_leader(t), now);
+    for (size_t i = 0; i < t->n; i++)
+        if (t->members[i].has_request)
+            together_request(t, i, sqlock_now_us());
+    assert(list_is_empty(&t->company));
+}
+
+/* Sleep until the next one is due. Returns 0 when all are done. The last one that is not done
+ * sleeps for all. */
+static int together_sleep(const struct together *t)
+{
+    sqlock_op *last = NULL;
+    int64_t next = TIME_NEVER;
+
+    for (size_t i = 0; i < t->n; i++) {
+        sqlock_op *op = t->members[i].op;
+
+        if (op->done)
+            continue;
+        next = op->cancelled ? 0 : time_min(next, op->next_at);
+        last = op;
+    }
+    if (last != NULL && sqlock_now_us() < next)
+        cond_wait_until(&last->wake, &t->m->mu, next);
+    return last != NULL;
+}
+
+static struct together *together_new(sqlock_op *const *ops, size_t n)
+{
+    struct together *t = sqlock_mem_alloc(sizeof *t + n * sizeof t->members[0]);
+
+    if (t == NULL)
+        return NULL;
+    t->m = ops[0]->m;
+    t->n = n;
+    list_init(&t->company);
+    for (size_t i = 0; i < n; i++) {
+        assert(ops[i]->m == t->m && !ops[i]->async);
+        t->members[i].op = ops[i];
+        ops[i]->company = &t->company;
+        list_init(&ops[i]->in_company);
+    }
+    return t;
+}
+
+/* Without memory, one after the other. */
+static void together_drive(sqlock_op *const *ops, size_t n)
+{
+    struct together *t = n > 1 ? together_new(ops, n) : NULL;
+
+    for (size_t i = 0; t == NULL && i < n; i++)
+        op_drive_alone(ops[i]);
+    if (t == NULL)
+        return;
+    do
+        together_round(t);
+    while (together_sleep(t));
+    sqlock_mem_free(t);
+}
+
+void ops_drive_together(sqlock_op *const *ops, size_t n)
+{
+    sqlock *m = ops[0]->m;
+
+    mutex_lock(&m->mu); /* so that no step begins between two of them */
+    for (size_t i = 0; m->loop != NULL && i < n; i++)
+        op_leave_to_steps(ops[i]);
+    if (m->loop == NULL)
+        together_drive(ops, n);
+    mutex_unlock(&m->mu);
+}

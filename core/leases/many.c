@@ -1,0 +1,387 @@
+/* Several locks in one call. Each has its own op, and the engine sends together what is due at the
+ * same time. */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <sqlock/many.h>
+
+#include "core/engine/arguments.h"
+#include "core/engine/locks.h"
+#include "core/leases/leases.h"
+#include "core/model/backoff.h"
+
+static int many_by_name(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static int many_is_twice(const char *const *names, size_t n, sqlock_error *err)
+{
+    const char **sorted = sqlock_mem_alloc(n * sizeof *sorted);
+    int rc = 0;
+
+    if (sorted == NULL)
+        return error_nomem(err);
+    memcpy(sorted, names, n * sizeof *sorted);
+    qsort(sorted, n, sizeof *sorted, many_by_name);
+    for (size_t i = 1; rc == 0 && i < n; i++)
+        if (strcmp(sorted[i - 1], sorted[i]) == 0)
+            rc = sqlock_error_set(err, SQLOCK_EINVAL, 0, "the name \"%.200s\" is there twice",
+                                  sorted[i]);
+    sqlock_mem_free(sorted);
+    return rc;
+}
+
+/* *o becomes the options, in full. */
+static int many_check(sqlock *m, const char *const *names, size_t n,
+                      const sqlock_acquire_opts *opts, sqlock_lock **out_locks,
+                      sqlock_acquire_opts *o, sqlock_error *err)
+{
+    size_t len;
+    int rc;
+
+    if (names == NULL || out_locks == NULL)
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0, "names or out_locks is NULL");
+    if (n < 1 || n > SQLOCK_MANY_MAX)
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0, "%zu names (use 1 to %d)", n,
+                                SQLOCK_MANY_MAX);
+    memset(out_locks, 0, n * sizeof *out_locks);
+    if ((rc = check_alive(m, err)) != 0 || (rc = check_acquire_opts(m, opts, o, err)) != 0)
+        return rc;
+    if (o->owner != NULL)
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0,
+                                "owner must be NULL: each grant has an owner of its own");
+    for (size_t i = 0; i < n; i++)
+        if ((rc = check_name(names[i], &len, err)) != 0)
+            return rc;
+    return many_is_twice(names, n, err);
+}
+
+/* The ops of one call. One is NULL where none is needed. */
+struct many {
+    size_t n;        /* of these, without NULLs */
+    sqlock_op **ops; /* one for each name or handle */
+    sqlock_op **all; /* those to be driven */
+};
+
+static int many_begin(struct many *many, size_t n, sqlock_error *err)
+{
+    many->n = 0;
+    many->ops = sqlock_mem_alloc(2 * n * sizeof *many->ops);
+    many->all = many->ops + n;
+    return many->ops == NULL ? error_nomem(err) : 0;
+}
+
+static void many_add(struct many *many, size_t i, sqlock_op *op)
+{
+    many->ops[i] = op;
+    many->all[many->n++] = op;
+}
+
+static void many_drive(struct many *many)
+{
+    if (many->n > 0)
+        ops_drive_together(many->all, many->n);
+}
+
+/* All ops are finished. */
+static void many_end(struct many *many)
+{
+    sqlock_mem_free(many->ops);
+}
+
+/* Nothing was sent, and nothing will be. */
+static void many_give_up(struct many *many)
+{
+    for (size_t i = 0; i < many->n; i++) {
+        op_end(many->all[i],
+               sqlock_error_set(&many->all[i]->err, SQLOCK_ECANCELLED, 0, "not sent"));
+        op_finish(many->all[i], NULL, NULL);
+    }
+    many_end(many);
+}
+
+/* Acquire all names but number `held`. Afterwards locks and codes have what became of each, and err
+ * is of the first that failed. */
+static int many_acquire(sqlock *m, const char *const *names, size_t n, size_t held,
+                        const sqlock_acquire_opts *opts, sqlock_lock **locks, int *codes,
+                        sqlock_error *err)
+{
+    struct many many;
+    size_t len;
+    int rc = many_begin(&many, n, err), first = 0;
+
+    if (rc != 0)
+        return rc;
+    for (size_t i = 0; rc == 0 && i < n; i++) {
+        sqlock_op *op = NULL;
+
+        if (i != held && (rc = acquire_begin(m, names[i], opts, &op, &len, err)) == 0)
+            many_add(&many, i, op);
+    }
+    if (rc != 0) {
+        many_give_up(&many);
+        return rc;
+    }
+    many_drive(&many);
+    for (size_t i = n; i-- > 0;) { /* the first failure stays in err */
+        if (many.ops[i] == NULL)
+            continue;
+        rc = op_finish(many.ops[i], &locks[i], err);
+        if (codes != NULL)
+            codes[i] = rc;
+        if (rc != 0)
+            first = check_context(err, "acquire", names[i], strlen(names[i]), rc);
+    }
+    many_end(&many);
+    return first;
+}
+
+int sqlock_acquire_each(sqlock *m, const char *const *names, size_t n,
+                        const sqlock_acquire_opts *opts, sqlock_lock **out_locks, int *out_codes,
+                        sqlock_error *err)
+{
+    UNCANCELLED;
+    sqlock_acquire_opts o;
+    int rc = many_check(m, names, n, opts, out_locks, &o, err);
+
+    return rc == 0 ? many_acquire(m, names, n, n, &o, out_locks, out_codes, err) : rc;
+}
+
+/* The manager of the first one, which all must have. NULL if there is none. */
+static int many_manager(sqlock_lock *const *locks, size_t n, sqlock **out_m, sqlock_error *err)
+{
+    int rc;
+
+    *out_m = NULL;
+    for (size_t i = 0; i < n; i++) {
+        if (locks[i] == NULL)
+            continue;
+        if ((rc = check_lock(locks[i], err)) != 0)
+            return rc;
+        if (*out_m != NULL && locks[i]->m != *out_m)
+            return sqlock_error_set(err, SQLOCK_EINVAL, 0, "the locks are of several managers");
+        *out_m = locks[i]->m;
+    }
+    return 0;
+}
+
+/* Begin to release each, and send what was begun. What could not begin is left out. */
+static void many_release(struct many *many, sqlock_lock *const *locks, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        sqlock_op *op = NULL;
+
+        if (locks[i] != NULL && release_begin(locks[i], &op, NULL) == 0)
+            many_add(many, i, op);
+    }
+    many_drive(many);
+}
+
+/* The result of a release that was driven. */
+static int many_released(sqlock_lock *lock, sqlock_op *op, sqlock_error *err)
+{
+    int rc = op_finish(op, NULL, err);
+
+    release_await_callback(lock);
+    return check_context(err, "release", lock->name, lock->name_len, rc);
+}
+
+/* Those that were not driven are released one after the other: memory ran out, or the manager is
+ * closed, and the release says so. */
+int sqlock_end_each(sqlock_lock **locks, size_t n, int *out_codes, sqlock_error *err)
+{
+    UNCANCELLED;
+    struct many many = {0};
+    sqlock *m;
+    int rc = locks == NULL ? sqlock_error_set(err, SQLOCK_EINVAL, 0, "locks is NULL")
+                           : many_manager(locks, n, &m, err);
+    int first = 0;
+
+    if (rc != 0)
+        return rc;
+    if (many_begin(&many, n, NULL) == 0)
+        many_release(&many, locks, n);
+    for (size_t i = n; i-- > 0;) { /* the first failure stays in err */
+        sqlock_op *op = many.n > 0 ? many.ops[i] : NULL;
+
+        rc = locks[i] == NULL ? 0
+             : op != NULL     ? many_released(locks[i], op, err)
+                              : sqlock_release(locks[i], err);
+        sqlock_lock_free(locks[i]);
+        locks[i] = NULL;
+        first = rc != 0 ? rc : first;
+        if (out_codes != NULL)
+            out_codes[i] = rc;
+    }
+    many_end(&many);
+    return first;
+}
+
+static int many_is_refusal(int code)
+{
+    return code == SQLOCK_EBUSY || code == SQLOCK_EGUARDED;
+}
+
+struct all {
+    sqlock *m;
+    const char *const *names;
+    size_t n;
+    sqlock_acquire_opts o; /* of the caller */
+    int64_t deadline;
+    sqlock_lock **locks;
+    int *codes;
+    int rounds;
+    sqlock_error err, refusal; /* the last ones; the codes are 0 if there was none */
+};
+
+/* It may be granted if it is tried again. ETIMEOUT: a short wait had no time for an answer. */
+static int all_may_go_on(int code)
+{
+    return many_is_refusal(code) || code == SQLOCK_ETIMEOUT;
+}
+
+/* The first name to wait for. */
+static size_t all_missing(const struct all *a)
+{
+    size_t i = 0;
+
+    while (i < a->n && !all_may_go_on(a->codes[i]))
+        i++;
+    return i;
+}
+
+/* What is left of the wait, for one name: at most `most` milliseconds. */
+static int32_t all_wait(const struct all *a, int64_t most)
+{
+    int64_t left =
+        a->deadline == TIME_NEVER ? most : time_min(most, (a->deadline - sqlock_now_us()) / 1000);
+
+    return left > 0 ? (int32_t)left : 0;
+}
+
+/* Wait for this name. A lost reply is settled here, because the caller gets no handle. */
+static int all_wait_for(struct all *a, size_t i)
+{
+    sqlock_acquire_opts o = a->o;
+    int rc;
+
+    o.wait_ms = a->deadline == TIME_NEVER ? SQLOCK_WAIT_FOREVER : all_wait(a, INT32_MAX);
+    rc = sqlock_acquire(a->m, a->names[i], &o, &a->locks[i], &a->err);
+    if (rc == SQLOCK_EUNSURE)
+        rc = sqlock_settle(a->locks[i], 0, &a->err);
+    a->codes[i] = rc;
+    return rc;
+}
+
+/* Try for all names but number `held`. While that one is held, wait for the others for a moment.
+ * Its length is random: of two callers that hold what the other one wants, one gives up first. */
+static int all_try(struct all *a, size_t held)
+{
+    sqlock_acquire_opts o = a->o;
+    uint32_t most = (uint32_t)(backoff_span(a->rounds++) / 1000);
+
+    o.wait_ms = held == a->n ? 0 : all_wait(a, sqlock_random_below(most));
+    return many_acquire(a->m, a->names, a->n, held, &o, a->locks, a->codes, &a->err);
+}
+
+/* Give back what was granted. Returns rc, or says that one of them may still stand. */
+static int all_give_back(struct all *a, int rc)
+{
+    sqlock_error failure = {0};
+
+    if (many_is_refusal(rc))
+        a->refusal = a->err;
+    if (sqlock_end_each(a->locks, a->n, a->codes, &failure) == 0)
+        return rc;
+    for (size_t i = 0; i < a->n; i++)
+        if (a->codes[i] != 0 && a->codes[i] != SQLOCK_ELOST)
+            return sqlock_error_set(&a->err, SQLOCK_EUNSURE, SQLOCK_MAYBE,
+                                    "a lock could not be given back, and stands until its lease "
+                                    "runs out: %.200s",
+                                    failure.text);
+    return rc;
+}
+
+static int all_acquire(struct all *a)
+{
+    size_t held = a->n;
+    int rc;
+
+    while ((rc = all_try(a, held)) != 0) {
+        held = all_missing(a);
+        rc = all_give_back(a, rc);
+        if (!all_may_go_on(rc) || all_wait(a, 1) == 0)
+            return rc;
+        if ((rc = all_wait_for(a, held)) != 0)
+            return all_give_back(a, rc);
+    }
+    return 0;
+}
+
+int sqlock_acquire_all(sqlock *m, const char *const *names, size_t n,
+                       const sqlock_acquire_opts *opts, sqlock_lock **out_locks, sqlock_error *err)
+{
+    UNCANCELLED;
+    struct all a = {.m = m, .names = names, .n = n, .locks = out_locks};
+    int rc = many_check(m, names, n, opts, out_locks, &a.o, err);
+
+    if (rc != 0)
+        return rc;
+    if ((a.codes = sqlock_mem_alloc(n * sizeof *a.codes)) == NULL)
+        return error_nomem(err);
+    a.deadline = a.o.wait_ms == SQLOCK_WAIT_FOREVER ? TIME_NEVER
+                                                    : sqlock_now_us() + a.o.wait_ms * INT64_C(1000);
+    rc = all_acquire(&a);
+    sqlock_mem_free(a.codes);
+    if (rc == SQLOCK_ETIMEOUT && a.refusal.code != 0) /* the last answer stands */
+        a.err = a.refusal;
+    return rc != 0 ? error_give(err, &a.err) : 0;
+}
+
+static int swap_check(const sqlock *m, sqlock_lock *const *lock, const char *name,
+                      sqlock_error *err)
+{
+    size_t len;
+    int rc;
+
+    if (lock == NULL)
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0, "lock is NULL");
+    if (*lock == NULL)
+        return 0;
+    if ((rc = check_lock(*lock, err)) != 0 || (rc = check_name(name, &len, err)) != 0)
+        return rc;
+    if ((*lock)->m != m)
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0, "the lock is of another manager");
+    if (strcmp((*lock)->name, name) == 0)
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0, "it is the name of the lock itself");
+    return 0;
+}
+
+int sqlock_swap(sqlock *m, sqlock_lock **lock, const char *name, const sqlock_acquire_opts *opts,
+                int *out_released, sqlock_error *err)
+{
+    UNCANCELLED;
+    sqlock_op *ops[2] = {NULL, NULL}; /* release, acquire */
+    sqlock_lock *old;
+    size_t len = 0;
+    int rc = swap_check(m, lock, name, err), released = 0;
+
+    if (rc == 0)
+        rc = acquire_begin(m, name, opts, &ops[1], &len, err);
+    if (rc != 0)
+        return check_context(err, "swap", name, len, rc);
+    old = *lock;
+    *lock = NULL;
+    if (old != NULL && release_begin(old, &ops[0], NULL) != 0)
+        released = sqlock_release(old, err); /* it says why */
+    ops_drive_together(ops + (ops[0] == NULL), 1 + (ops[0] != NULL));
+    if (ops[0] != NULL)
+        released = many_released(old, ops[0], err);
+    rc = op_finish(ops[1], lock, err);
+    sqlock_lock_free(old);
+    if (out_released != NULL)
+        *out_released = released;
+    return check_context(err, "swap", name, len, rc);
+}

@@ -1,0 +1,70 @@
+/* Several locks in one call: a list of names at once, or one lock back and another one taken.
+ * What goes out together costs one commit, where one call after the other costs one each. Each
+ * lock has its own lease, token and handle, as if it had been acquired alone. */
+#ifndef SQLOCK_MANY_H
+#define SQLOCK_MANY_H
+
+#include <sqlock/sqlock.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SQLOCK_MANY_MAX 10000 /* names in one call */
+
+/* Acquire as many of the n names as possible, each as sqlock_acquire() does. opts is for each of them;
+ * opts->owner must be NULL, because each grant has an owner of its own. opts->holder is filled for the
+ * first name that is refused.
+ * With wait_ms, what is granted early is held, and renewed, while the call waits for the rest. So two
+ * programs that wait for each other's names both wait in vain: use sqlock_acquire_all() for names that
+ * belong together.
+ * Ownership: out_locks[i] is the handle of names[i], or NULL; out_codes[i], if out_codes is not NULL,
+ *            is what sqlock_acquire() would have returned. End the handles with sqlock_end_each().
+ *            With SQLOCK_EUNSURE there is a handle, too.
+ * Threads:   any.
+ * Returns:   0 if all are held, otherwise the code of the first name that is not, with its error; or,
+ *            before any I/O and with all handles NULL, SQLOCK_EINVAL (a name, a name twice, no names or
+ *            too many, options), SQLOCK_EFORK, SQLOCK_ENOMEM, SQLOCK_ESYS. */
+SQLOCK_API SQLOCK_CHECKED int sqlock_acquire_each(sqlock *m, const char *const *names, size_t n,
+                                   const sqlock_acquire_opts *opts, sqlock_lock **out_locks,
+                                   int *out_codes, sqlock_error *err);
+
+/* Acquire all of the n names, or none. A first try takes what is free. If a name is refused, it gives
+ * the others back, waits for that one, and tries again, until opts->wait_ms is over. While it holds some
+ * it waits for the others only for a moment of random length, so that callers with the same names in
+ * any order do not wait for each other.
+ * Other programs may see a name held for a moment, and then given back.
+ * Ownership: on success out_locks has n handles, for sqlock_end_each(). Otherwise all are NULL.
+ * Threads:   any.
+ * Returns:   0, or as sqlock_acquire_each(). With SQLOCK_EUNSURE one of them could not be given back, and
+ *            may stand until its lease runs out. */
+SQLOCK_API SQLOCK_CHECKED int sqlock_acquire_all(sqlock *m, const char *const *names, size_t n,
+                                  const sqlock_acquire_opts *opts, sqlock_lock **out_locks,
+                                  sqlock_error *err);
+
+/* sqlock_lock_end() for n locks of one manager: release them, free the handles and set them to NULL.
+ * NULLs among them are allowed. out_codes[i], if out_codes is not NULL, is what sqlock_lock_end() would
+ * have returned.
+ * Returns: 0, or the first code that is not 0, with its error. SQLOCK_EINVAL if they are of several
+ *          managers, SQLOCK_EFORK, SQLOCK_ENOMEM: then nothing was sent, and the handles stay. */
+SQLOCK_API SQLOCK_CHECKED int sqlock_end_each(sqlock_lock **locks, size_t n, int *out_codes,
+                               sqlock_error *err);
+
+/* Give *lock back, and acquire name: what sqlock_lock_end() and then sqlock_acquire() do, in one commit.
+ * For a worker that goes from one lock to the next. *lock may be NULL: then it only acquires.
+ * The two are independent. *lock is given back even if name is refused, and if name has to wait, *lock
+ * is free meanwhile. name is acquired even if *lock was lost.
+ * Where the driver sends each kind of request by itself (MariaDB and MySQL), it is two commits.
+ * Ownership: *lock is freed, and becomes the handle of name, or NULL, as with sqlock_acquire().
+ *            *out_released, if out_released is not NULL, is what sqlock_lock_end() would have returned.
+ * Threads:   any; *lock is used by no other thread meanwhile.
+ * Returns:   what sqlock_acquire() returns. If that is before any I/O, *lock is still held, and its
+ *            handle stays: SQLOCK_EINVAL also if name is the name of *lock, or if that is of another
+ *            manager. */
+SQLOCK_API SQLOCK_CHECKED int sqlock_swap(sqlock *m, sqlock_lock **lock, const char *name,
+                           const sqlock_acquire_opts *opts, int *out_released, sqlock_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
