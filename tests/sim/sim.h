@@ -69,7 +69,7 @@ long machine_end(struct process *process);
 /* The clock of the server, in microseconds since 1970. */
 int64_t machine_server_clock(void);
 
-/* ---- the network and the server (network.c) -------------------------------------------------- */
+/* ---- the network (network.c) ----------------------------------------------------------------- */
 
 /* Chances are of 1000. */
 struct weather {
@@ -82,17 +82,22 @@ struct weather {
 const sqlock_driver *network_driver(void);
 /* For connect: user is the process. The driver makes the connection itself. */
 int network_connect(void *user, void **out_native, sqlock_error *err);
-bool server_begin(void);
-void server_end(void);
 /* All links break; silently: the clients learn of it by their deadlines. */
-void server_crash(bool silently);
+void network_breaks(bool silently);
 /* Whoever uses a link that is broken learns of it. */
 void network_heals(void);
-/* Another server takes over, without the last commits. */
-void server_failover(void);
 /* The process has died, and its links with it. What it has sent goes on. */
 void network_drop(struct process *process);
 long network_links(const struct process *process);
+
+/* ---- the server (server.c) ------------------------------------------------------------------- */
+
+bool server_begin(void);
+void server_end(void);
+/* With all links. */
+void server_crash(bool silently);
+/* Another server takes over, without the last commits. */
+void server_failover(void);
 
 /* ---- clients and faults ---------------------------------------------------------------------- */
 
