@@ -28,7 +28,7 @@ helpers = $(filter-out $(mains),$(wildcard $1*.c))
 
 # A program is left out if it names a driver (or a client library) that is not built, and has no
 # #ifdef TEST_HAVE_<DRIVER> for it.
-names_fake := sqlock/fake\.h|fake_(quirks|network|hosts)\.h|sqlock_fake_dialect
+names_fake := sqlock/fake\.h|fake_(quirks|network|hosts|batch)\.h|sqlock_fake_dialect
 names_sqlite := sqlock/sqlite.h|sqlite3\.h|sqlock_sqlite_dialect
 names_mysql := sqlock/mysql.h|[<"/]mysql\.h|sqlock_mysql_dialect
 names_postgres := sqlock/postgres.h|libpq-fe\.h|sqlock_postgres_dialect
