@@ -1,5 +1,5 @@
 /* Releases do not wait for the disk, nor for a standby: what a crash may then undo, and what not
- * (P1, P2, P5). The same for SQLite's files: tests/input/file_others_test.c. */
+ * (P1, P2, P5). The same for SQLite's files: tests/input/file_synced_test.c. */
 #include "tests/faults/faults.h"
 
 #include <signal.h>

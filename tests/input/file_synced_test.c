@@ -1,0 +1,145 @@
+/* SQLite: what is granted is on the disk before it is told (P1, P2): syncs are counted here. A
+ * release in WAL mode does not wait for that, and may be undone by a power cut (P5). */
+#include <sqlock/sqlite.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "tests/input/file.h"
+#include "tests/lib/row.h"
+
+static sqlock_error err;
+
+static const char wal[] = "PRAGMA journal_mode = WAL";
+
+static atomic_int syncs;
+
+__attribute__((visibility("default"))) int fdatasync(int fd)
+{
+    atomic_fetch_add(&syncs, 1);
+    return (int)syscall(SYS_fdatasync, fd);
+}
+
+__attribute__((visibility("default"))) int fsync(int fd)
+{
+    atomic_fetch_add(&syncs, 1);
+    return (int)syscall(SYS_fsync, fd);
+}
+
+/* The WAL's first frame syncs its head. */
+static void warm_up(sqlock *m)
+{
+    lock_draw(m, "x");
+    lock_draw(m, "x");
+}
+
+static void assert_synced(int rc, bool wanted)
+{
+    assert_ok(rc, &err);
+    assert_int_equal(atomic_exchange(&syncs, 0) > 0, wanted);
+}
+
+static void each_is_synced(const char *mode, unsigned flags, bool releases)
+{
+    char *path = new_migrated();
+    sqlock_lock *lock = NULL;
+    sqlock *m = NULL;
+
+    lite_exec_at(path, mode);
+    m = db_open(db_with(file_db(path), flags));
+    warm_up(m);
+    for (int again = 0; again < 3; again++) {
+        atomic_store(&syncs, 0);
+        assert_synced(lock_try(m, "x", 0, &lock, &err), true);
+        usleep(5000); /* in the same millisecond it would change nothing */
+        assert_synced(sqlock_renew(lock, &err), true);
+        assert_synced(sqlock_release(lock, &err), releases);
+        sqlock_lock_free(lock);
+    }
+    sqlock_close(m);
+}
+
+TEST(test_P5_each_grant_and_renewal_is_synced_and_releases_that_must_be)
+{
+    each_is_synced("PRAGMA journal_mode = TRUNCATE", 0, true);
+    each_is_synced(wal, 0, false);
+    each_is_synced(wal, SQLOCK_OPEN_DURABLE_RELEASE, true);
+}
+
+/* A break must be on the disk: if it were forgotten, the holder would live on. */
+TEST(test_P5_breaks_and_withdrawals_behind_a_release_are_synced)
+{
+    char *path = new_migrated();
+    sqlock_lock *lock;
+    sqlock *m;
+
+    lite_exec_at(path, wal);
+    m = db_open(file_db(path));
+    warm_up(m);
+    lock = lock_now(m, "y");
+    lock_give(lock_now(m, "x"));
+    atomic_store(&syncs, 0);
+    assert_synced(sqlock_break(m, "y", sqlock_lock_token(lock), &err), true);
+    sqlock_lock_free(lock);
+    sqlock_close(m);
+}
+
+/* What a power cut leaves: the files as they were when they were synced the last time. */
+static sqlock *power_cut(sqlock *m, const char *saved)
+{
+    sqlock *after = db_open(file_db(saved));
+
+    sqlock_close(m);
+    return after;
+}
+
+static void save(const char *path, const char *saved)
+{
+    static const char *const sides[] = {"", "-wal"};
+
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(system(textf("cp %s%s %s%s", path, sides[i], saved, sides[i])), 0);
+}
+
+TEST(test_P5_release_that_a_power_cut_undid_stands_until_its_lease_ends)
+{
+    char *path = new_migrated(), *saved = textf("%s.saved", path);
+    sqlock_lock *lock, *next = NULL;
+    sqlock *m;
+    int64_t token;
+
+    lite_exec_at(path, wal);
+    m = db_open(file_db(path));
+    warm_up(m);
+    lock = lock_take(m, "x", 2000, 0);
+    token = sqlock_lock_token(lock);
+    save(path, saved);
+    atomic_store(&syncs, 0);
+    lock_give(lock);
+    assert_int_equal(atomic_load(&syncs), 0); /* so the saved files are what the disk has */
+    m = power_cut(m, saved);
+    assert_code(SQLOCK_EBUSY, lock_try(m, "x", 0, &next, &err), &err);
+    assert_int_equal(row_of(m, "x").token, token);
+    next = lock_take(m, "x", 0, 0); /* waits */
+    assert_true(sqlock_lock_token(next) > token);
+    lock_give(next);
+    sqlock_close(m);
+}
+
+/* Its row is made in the transaction that grants it. */
+TEST(test_first_grant_of_a_name_waits_for_the_disk_once)
+{
+    char *path = new_migrated();
+    sqlock_lock *lock = NULL;
+    sqlock *m = db_open(file_db(path));
+
+    lock_draw(m, "x"); /* the first commit syncs the head of the WAL too */
+    atomic_store(&syncs, 0);
+    assert_ok(lock_try(m, "y", 0, &lock, &err), &err);
+    assert_int_equal(atomic_exchange(&syncs, 0), 1);
+    lock_give(lock);
+    sqlock_close(m);
+}
+
+TEST_MAIN_EACH(NULL, NULL)
