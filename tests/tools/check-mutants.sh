@@ -88,10 +88,21 @@ printf '#!/bin/sh\nexit 1\n' >"$dir/build/tests/unit/x"
 touch "$dir/build/tests/unit/x"
 expect 1 "does not pass without it" "$(word word=wrong)"
 
-# Each mutant of the tree still finds its lines, which also says that none of them was left planted. They are
-# planted in copies of the files that they name.
+# The test's last three words are in the program's folder. Those before them may be put together by a macro or a table,
+# as may a database's name at the end.
+finds_test() # PROGRAM TEST
+{
+    local words
+    words=$(sed -E 's/_(postgres|mysql|sqlite)$//; s/.*_(([^_]+_){2}[^_]+)$/\1/; s/_/[_ ]/g' <<<"$2")
+    [ -f "tests/$1.c" ] && grep -rq "$words" "tests/${1%/*}"
+}
+
+# Each mutant of the tree still finds its test and its lines, which also says that none of them was left planted. They
+# are planted in copies of the files that they name.
 here=$PWD all=0
 for mutant in tests/mutants/*.mutant; do
+    read -r program test < <(sed -n 's/^check: *//p' "$mutant")
+    finds_test "$program" "$test" || { echo "$mutant: there is no $program $test"; bad=1; }
     rm -rf "$dir/copy"
     for file in $(sed -n 's/^file: //p' "$mutant" | sort -u); do
         mkdir -p "$dir/copy/$(dirname "$file")"
@@ -101,4 +112,4 @@ for mutant in tests/mutants/*.mutant; do
     all=$((all + 1))
 done
 
-[ $bad = 0 ] && echo "mutants: $planted were judged right, $all find their lines"
+[ $bad = 0 ] && echo "mutants: $planted were judged right, $all find their lines and their tests"
