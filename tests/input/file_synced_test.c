@@ -1,5 +1,6 @@
 /* SQLite: what is granted is on the disk before it is told (P1, P2): syncs are counted here. A
  * release in WAL mode does not wait for that, and may be undone by a power cut (P5). */
+#include <sqlite3.h>
 #include <sqlock/sqlite.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -139,6 +140,119 @@ TEST(test_first_grant_of_a_name_waits_for_the_disk_once)
     assert_ok(lock_try(m, "y", 0, &lock, &err), &err);
     assert_int_equal(atomic_exchange(&syncs, 0), 1);
     lock_give(lock);
+    sqlock_close(m);
+}
+
+/* ---- without memory --------------------------------------------------------------------------
+ * PRAGMA synchronous works while it is prepared, and may run out of memory before that and after.
+ * SQLite allocates by these functions; one call of this thread's fails, after so many that work. */
+
+static sqlite3_mem_methods memory;
+static _Thread_local int left = -1; /* -1: it has failed, or none will */
+
+static bool may_allocate(void)
+{
+    return left < 0 || left-- > 0;
+}
+
+static void *allocate(int size)
+{
+    return may_allocate() ? memory.xMalloc(size) : NULL;
+}
+
+static void *reallocate(void *p, int size)
+{
+    return may_allocate() ? memory.xRealloc(p, size) : NULL;
+}
+
+/* Before its first use; without the memory that each connection keeps for small pieces. */
+__attribute__((constructor)) static void make_memory_scarce(void)
+{
+    sqlite3_mem_methods scarce;
+
+    sqlite3_config(SQLITE_CONFIG_GETMALLOC, &memory);
+    scarce = memory;
+    scarce.xMalloc = allocate;
+    scarce.xRealloc = reallocate;
+    sqlite3_config(SQLITE_CONFIG_MALLOC, &scarce);
+    sqlite3_config(SQLITE_CONFIG_LOOKASIDE, 0, 0);
+}
+
+/* The call's code. *out_met: it met the failure. */
+static int call_without_memory(int (*call)(sqlock *m, sqlock_lock **lock), sqlock *m,
+                               sqlock_lock **lock, int after, bool *out_met)
+{
+    int rc;
+
+    left = after;
+    rc = call(m, lock);
+    *out_met = left < 0;
+    left = -1;
+    return rc;
+}
+
+static int release_it(sqlock *m, sqlock_lock **lock)
+{
+    (void)m;
+    return sqlock_release(*lock, &err);
+}
+
+static int acquire_it(sqlock *m, sqlock_lock **lock)
+{
+    return lock_try(m, "x", 0, lock, &err);
+}
+
+/* Whatever such a call left behind, on the only connection, the next grant is on the disk. */
+static void grant_after_is_synced(sqlock *m)
+{
+    sqlock_lock *lock = NULL;
+
+    atomic_store(&syncs, 0);
+    assert_synced(lock_try(m, "y", 0, &lock, &err), true);
+    lock_give(lock);
+}
+
+static void assert_tried(int times, int failures)
+{
+    assert_in_range(failures, 10, times);
+}
+
+TEST(test_P1_grant_is_synced_after_a_release_that_ran_out_of_memory)
+{
+    sqlock *m = db_open(file_db(new_migrated()));
+    int failures = 0, after = 0;
+
+    lock_draw(m, "y");
+    for (bool met = true; met; after++) {
+        sqlock_lock *lock = lock_now(m, "x"); /* what follows changes to a commit without a sync */
+        int rc = call_without_memory(release_it, m, &lock, after, &met);
+
+        failures += rc != 0;
+        grant_after_is_synced(m);
+        if (rc != 0)
+            assert_ok(sqlock_release(lock, &err), &err);
+        sqlock_lock_free(lock);
+    }
+    assert_tried(after, failures);
+    sqlock_close(m);
+}
+
+TEST(test_P1_grant_is_synced_after_an_acquire_that_ran_out_of_memory)
+{
+    sqlock *m = db_open(file_db(new_migrated()));
+    int failures = 0, after = 0;
+
+    lock_draw(m, "x");
+    lock_draw(m, "y");
+    for (bool met = true; met; after++) {
+        sqlock_lock *lock = NULL;
+
+        lock_give(lock_now(m, "y")); /* what follows changes back */
+        failures += call_without_memory(acquire_it, m, &lock, after, &met) != 0;
+        grant_after_is_synced(m);
+        sqlock_scope_end(&lock);
+    }
+    assert_tried(after, failures);
     sqlock_close(m);
 }
 
