@@ -1,5 +1,6 @@
 /* What acquire and release cost on MariaDB and MySQL: requests, changes, and how the server finds
- * the rows. And what becomes of a session's prepared statements. */
+ * the rows. What becomes of a session's prepared statements. And that their answers carry the
+ * clock. */
 #include <mysql.h>
 
 #include <sqlock/mysql.h>
@@ -11,7 +12,7 @@
 
 extern const sqlock_dialect sqlock_mysql_dialect;
 
-enum { PAIRS = 20 };
+enum { PAIRS = 20, LONG_MS = 60000 };
 
 static const char *database, *socket_path;
 static MYSQL *sessions[4];
@@ -30,7 +31,7 @@ static int connect_kept(void *flags, void **out_native, sqlock_error *out_err)
 }
 
 /* The manager's sessions stay known, so that they can be asked. */
-static sqlock *open_kept(unsigned long *flags)
+static sqlock *open_kept_by(const sqlock_driver *driver, unsigned long *flags)
 {
     sqlock_open_opts opts = SQLOCK_OPEN_OPTS_INIT;
     sqlock *m = NULL;
@@ -42,9 +43,15 @@ static sqlock *open_kept(unsigned long *flags)
     snprintf(url, sizeof url, "mysql://root@localhost/%s?socket=%s", database, socket_path);
     ok(sqlock_migrate(sqlock_driver_mysql(), url, NULL, NULL, &said));
     opts.connect = connect_kept;
+    opts.request_ms = LONG_MS;
     opts.connect_user = flags;
-    ok(sqlock_open(sqlock_driver_mysql(), NULL, &opts, &m, &said));
+    ok(sqlock_open(driver, NULL, &opts, &m, &said));
     return m;
+}
+
+static sqlock *open_kept(unsigned long *flags)
+{
+    return open_kept_by(sqlock_driver_mysql(), flags);
 }
 
 static void pair(sqlock *m, const char *name)
@@ -53,6 +60,7 @@ static void pair(sqlock *m, const char *name)
     sqlock_lock *lock = NULL;
 
     opts.flags = SQLOCK_NO_RENEW;
+    opts.wait_ms = opts.lease_ms = LONG_MS;
     ok(sqlock_acquire(m, name, &opts, &lock, &said));
     ok(sqlock_release(lock, &said));
     sqlock_lock_free(lock);
@@ -180,6 +188,74 @@ TEST(test_session_that_loses_its_prepared_statements_goes_on)
     pair(m, "often");
     assert_int_equal(n_sessions, 1);
     sqlock_close(m);
+}
+
+/* ---- the clock ------------------------------------------------------------------------------- */
+
+/* The driver with one step changed: there the server's clock is @ahead seconds ahead. */
+static struct {
+    sqlock_driver driver;
+    sqlock_dialect dialect;
+    sqlock_script scripts[SQLOCK_STMT_COUNT];
+    sqlock_step steps[8];
+} ahead;
+
+static const char *clock_ahead(const char *sql)
+{
+    static const char clock[] = "UTC_TIMESTAMP(6)";
+    const char *text = "", *at;
+
+    assert_non_null(strstr(sql, clock));
+    for (; (at = strstr(sql, clock)) != NULL; sql = at + strlen(clock))
+        text = textf("%s%.*s(%s + INTERVAL COALESCE(@ahead, 0) SECOND)", text, (int)(at - sql), sql,
+                     clock);
+    return textf("%s%s", text, sql);
+}
+
+static const sqlock_driver *driver_ahead(sqlock_stmt stmt, size_t step)
+{
+    sqlock_script *s = &ahead.scripts[stmt];
+
+    ahead.driver = *sqlock_driver_mysql();
+    ahead.dialect = *ahead.driver.dialect;
+    ahead.driver.dialect = &ahead.dialect;
+    memcpy(ahead.scripts, ahead.dialect.scripts, sizeof ahead.scripts);
+    ahead.dialect.scripts = ahead.scripts;
+    assert_in_range(s->n_steps, step + 1, sizeof ahead.steps / sizeof *ahead.steps);
+    memcpy(ahead.steps, s->steps, s->n_steps * sizeof *s->steps);
+    ahead.steps[step].sql = clock_ahead(ahead.steps[step].sql);
+    s->steps = ahead.steps;
+    return &ahead.driver;
+}
+
+/* P4: the clock has jumped, and only this step shows that: in the answer of a pair's acquire, or of
+ * its release. */
+static void ends_leases_that_it_passed(sqlock_stmt stmt, size_t step)
+{
+    unsigned long none = 0;
+    sqlock *m = open_kept_by(driver_ahead(stmt, step), &none);
+    sqlock_lock *held = take_for(m, "held", 20000, SQLOCK_NO_RENEW);
+
+    pair(m, "often");
+    pair(m, "often");
+    assert_int_equal(n_sessions, 1);
+    assert_int_equal(mysql_query(sessions[0], "SET @ahead = 30"), 0);
+    assert_state(SQLOCK_HELD, held);
+    pair(m, "often");
+    assert_lost(held, SQLOCK_WHY_CLOCK);
+    drop(held);
+    sqlock_close(m);
+}
+
+/* MySQL grants by the third step. */
+TEST(test_P4_clock_that_jumped_is_seen_in_a_grant)
+{
+    ends_leases_that_it_passed(SQLOCK_STMT_ACQUIRE, my_is_mariadb() ? 0 : 2);
+}
+
+TEST(test_P4_clock_that_jumped_is_seen_in_a_release)
+{
+    ends_leases_that_it_passed(SQLOCK_STMT_RELEASE, 0);
 }
 
 TEST_MAIN_ON(mysql)
