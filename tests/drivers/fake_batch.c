@@ -190,27 +190,9 @@ void check_others_granted(int but)
             assert_granted(&crowd.callers[i]);
 }
 
-/* Of this name: the token that the database has. */
-struct found {
-    const char *name;
-    int64_t token;
-};
-
-static int note_token(const sqlock_info *info, void *user)
-{
-    struct found *f = user;
-
-    if (strcmp(info->name, f->name) == 0)
-        f->token = info->holder.token;
-    return 0;
-}
-
 void assert_token_is_the_rows(const struct caller *c)
 {
-    struct found f = {c->name, 0};
-
-    ok(sqlock_list(crowd.m, NULL, note_token, &f, &said));
-    assert_int_equal(f.token, sqlock_lock_token(c->lock));
+    assert_int_equal(token_in_the_row(crowd.m, c->name), sqlock_lock_token(c->lock));
 }
 
 #endif

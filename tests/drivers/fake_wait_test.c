@@ -46,10 +46,7 @@ static int run_locked(void *conn, const sqlock_call *call, sqlock_stmt stmt,
     if (stmt != SQLOCK_STMT_ACQUIRE && stmt != SQLOCK_STMT_GUARDED)
         return spied_driver()->run(conn, call, stmt, values, n, deadline, rows, err);
     sleep_ms(locked_ms);
-    return sqlock_rows_add(rows, 0) != 0 || sqlock_rows_put_int(rows, 0) != 0 ||
-                   sqlock_rows_put_int(rows, SQLOCK_OUT_SKIPPED) != 0
-               ? SQLOCK_ENOMEM
-               : 0;
+    return spy_answer(rows, 0, SQLOCK_OUT_SKIPPED);
 }
 
 /* By whom nobody can see; but also that is an answer when time is up. */
@@ -76,10 +73,7 @@ static int run_late(void *conn, const sqlock_call *call, sqlock_stmt stmt,
         return spied_driver()->run(conn, call, stmt, values, n, deadline, rows, err);
     sleep_ms(1);
     sqlock_error_db(err, "55P03", 1205, 0, "waited too long for a row");
-    return sqlock_rows_add(rows, 0) != 0 || sqlock_rows_put_int(rows, 0) != 0 ||
-                   sqlock_rows_put_int(rows, SQLOCK_OUT_LATE) != 0
-               ? SQLOCK_ENOMEM
-               : 0;
+    return spy_answer(rows, 0, SQLOCK_OUT_LATE);
 }
 
 /* P18: that is not why the wait ended. */

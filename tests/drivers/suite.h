@@ -222,7 +222,8 @@ void give(sqlock_lock *lock);              /* release and free */
 void drop(sqlock_lock *lock);              /* free */
 int try_once(sqlock *m, const char *name); /* the code of a try; what it got is given back */
 bool is_free(sqlock *m, const char *name); /* a try gets it, and no refusal */
-void await_loss(sqlock_lock *lock);        /* until the state is LOST, a few seconds at most */
+int64_t token_in_the_row(sqlock *m, const char *name); /* of its holder; 0: it has none */
+void await_loss(sqlock_lock *lock); /* until the state is LOST, a few seconds at most */
 /* Which state a lock is in; that it is lost, and why; that it will be, as await_loss() says. */
 #define assert_state(state, lock) check_state((state), (lock), #lock, __FILE__, __LINE__)
 #define assert_lost(lock, why)    check_lost((lock), (why), #lock, __FILE__, __LINE__)
@@ -254,6 +255,8 @@ void spy_find_dead(sqlock_stmt stmt, int skip);
 /* From now on the client of such a request that failed is stopped before it hears of it, and goes
  * on at this time. */
 void spy_stop_failures(sqlock_stmt stmt, int64_t until_us);
+/* An answer that has this outcome, and no more. 0, or SQLOCK_ENOMEM. */
+int spy_answer(sqlock_rows *rows, size_t request, sqlock_outcome outcome);
 /* The next n renewals are told that others were granted the lock, and are not asked for. */
 void spy_deny_renewals(int n);
 /* From now on so many of these requests get no answer, and do not arrive. */

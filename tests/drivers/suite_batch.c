@@ -158,14 +158,6 @@ static void make_rows(sqlock *m)
             give(take(m, crowd.callers[i].name));
 }
 
-static int64_t token_in_the_row(sqlock *m, const char *name)
-{
-    sqlock_info info = {.size = sizeof info};
-
-    ok(sqlock_find(m, name, &info, &said));
-    return info.held ? info.holder.token : 0;
-}
-
 static void assert_granted(sqlock *m, const struct caller *c)
 {
     assert_code(SQLOCK_OK, c->code, &c->err);

@@ -92,14 +92,22 @@ void spy_arrive(int arrive)
     pthread_mutex_unlock(&held_back.mu);
 }
 
+int spy_answer(sqlock_rows *rows, size_t request, sqlock_outcome outcome)
+{
+    return sqlock_rows_add(rows, request) != 0 || sqlock_rows_put_int(rows, 0) != 0 ||
+                   sqlock_rows_put_int(rows, outcome) != 0
+               ? SQLOCK_ENOMEM
+               : 0;
+}
+
 /* As a statement answers that has seen a row as it was before somebody's change. */
 static int deny(size_t n, sqlock_rows *rows)
 {
-    for (size_t i = 0; i < n; i++)
-        if (sqlock_rows_add(rows, i) != 0 || sqlock_rows_put_int(rows, 0) != 0 ||
-            sqlock_rows_put_int(rows, SQLOCK_OUT_TAKEN) != 0)
-            return SQLOCK_ENOMEM;
-    return 0;
+    int rc = 0;
+
+    for (size_t i = 0; rc == 0 && i < n; i++)
+        rc = spy_answer(rows, i, SQLOCK_OUT_TAKEN);
+    return rc;
 }
 
 static void sleep_until(int64_t at_us)

@@ -62,6 +62,14 @@ bool is_free(sqlock *m, const char *name)
     return try_once(m, name) == SQLOCK_OK;
 }
 
+int64_t token_in_the_row(sqlock *m, const char *name)
+{
+    sqlock_info info = {.size = sizeof info};
+
+    ok(sqlock_find(m, name, &info, &said));
+    return info.held ? info.holder.token : 0;
+}
+
 void await_loss(sqlock_lock *lock)
 {
     assert_soon(sqlock_lock_state(lock) == SQLOCK_LOST, patience_ms(5000));

@@ -140,6 +140,20 @@ int64_t lock_draw_at(sqlock *m, const char *name, const char *file, int line)
     return token;
 }
 
+/* What is promised is read before it is asked whether it holds still: a deadline that was read
+ * later might belong to a renewal, which is fine, but a state that was read earlier is old. */
+int lock_look(sqlock_lock *lock, int64_t *deadline_us)
+{
+    sqlock_state state;
+
+    *deadline_us = sqlock_lock_deadline_us(lock);
+    state = sqlock_lock_state(lock);
+    if (state == SQLOCK_HELD || state == SQLOCK_AT_RISK)
+        return 0;
+    *deadline_us = 0;
+    return state == SQLOCK_UNSURE ? SQLOCK_EUNSURE : SQLOCK_ELOST;
+}
+
 static int count_one(const sqlock_info *info, void *user)
 {
     (void)info;

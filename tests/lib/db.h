@@ -56,6 +56,9 @@ int lock_try(sqlock *m, const char *name, int32_t wait_ms, sqlock_lock **out, sq
 #define lock_give(lock) lock_give_at((lock), __FILE__, __LINE__)
 /* The token of a grant that is given back at once. */
 #define lock_draw(m, name) lock_draw_at((m), (name), __FILE__, __LINE__)
+/* What it says of itself: 0 and its deadline, or SQLOCK_EUNSURE or SQLOCK_ELOST, and 0. */
+int lock_look(sqlock_lock *lock, int64_t *deadline_us);
+
 /* How many names a list has. */
 int list_count(sqlock *m, unsigned flags);
 

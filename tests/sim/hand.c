@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "tests/lib/check.h"
+#include "tests/lib/db.h"
 #include "tests/sim/hand.h"
 
 enum { SETTLE_MS = 1000, SETTLES = 30, RELEASES = 3 };
@@ -102,25 +103,13 @@ static void hand_judge_report(struct hand *h, sqlock_lock *lock)
         record_breach(&h->now, "a loss was not reported");
 }
 
-static int look(sqlock_lock *lock, int64_t *deadline_us)
-{
-    sqlock_state state;
-
-    *deadline_us = sqlock_lock_deadline_us(lock);
-    state = sqlock_lock_state(lock);
-    if (state == SQLOCK_HELD || state == SQLOCK_AT_RISK)
-        return 0;
-    *deadline_us = 0;
-    return state == SQLOCK_UNSURE ? SQLOCK_EUNSURE : SQLOCK_ELOST;
-}
-
 static void read_held(struct hand *h, sqlock_lock *lock, uint32_t name)
 {
     int64_t deadline_us;
     int outcome;
 
     hand_sends(h, V_HELD, name, sqlock_lock_token(lock));
-    outcome = look(lock, &deadline_us);
+    outcome = lock_look(lock, &deadline_us);
     hand_learns(h, outcome, deadline_us, outcome == SQLOCK_ELOST ? sqlock_lock_why(lock) : 0);
     if (outcome == SQLOCK_ELOST)
         hand_judge_loss(h, (int)sqlock_lock_why(lock));

@@ -1,4 +1,5 @@
 /* Leases by the public API: three ways to one, what is done with it, and its end. */
+#include "tests/lib/db.h"
 #include "tests/torture/client_hand.h"
 #include <sqlock/admin.h>
 #include <sqlock/async.h>
@@ -12,20 +13,6 @@ enum {
     SETTLES_LAST = 5, /* or when the client's time is up */
     RELEASES = 3
 };
-
-/* What is promised is read before it is asked whether it holds still: a deadline that was read
- * later might belong to a renewal, which is fine, but a state that was read earlier is old. */
-static int look(sqlock_lock *lock, int64_t *deadline_us)
-{
-    sqlock_state state;
-
-    *deadline_us = sqlock_lock_deadline_us(lock);
-    state = sqlock_lock_state(lock);
-    if (state == SQLOCK_HELD || state == SQLOCK_AT_RISK)
-        return 0;
-    *deadline_us = 0;
-    return state == SQLOCK_UNSURE ? SQLOCK_EUNSURE : SQLOCK_ELOST;
-}
 
 /* ---- what was unsure ------------------------------------------------------------------------- */
 
@@ -71,7 +58,7 @@ static void read_held(struct hand *h, sqlock_lock *lock, uint32_t name)
     int outcome;
 
     hand_fetch(h, V_HELD, name, sqlock_lock_token(lock));
-    outcome = look(lock, &deadline_us);
+    outcome = lock_look(lock, &deadline_us);
     hand_answer(h, outcome, deadline_us, outcome == SQLOCK_ELOST ? sqlock_lock_why(lock) : 0);
 }
 
