@@ -3,6 +3,7 @@
 #include "tests/torture/client_hand.h"
 #include <sqlock/admin.h>
 #include <sqlock/async.h>
+#include <sqlock/many.h>
 
 #include <inttypes.h>
 #include <poll.h>
@@ -173,6 +174,9 @@ void lease_release_beside(struct hand *h, sqlock_lock *lock, uint32_t name)
     h->at = &h->now;
 }
 
+/* The rest of it, unless it was released in the work. */
+static void swap(struct hand *h, sqlock_lock *lock, uint32_t name, bool manual);
+
 static void use(struct hand *h, sqlock_lock *lock, uint32_t name, bool manual)
 {
     bool released;
@@ -186,6 +190,10 @@ static void use(struct hand *h, sqlock_lock *lock, uint32_t name, bool manual)
         settle(h, lock, name);
     if (!released && hand_dares(h, CHANCE_HELD))
         read_held(h, lock, name);
+    if (!released && hand_dares(h, CHANCE_SWAP)) {
+        swap(h, lock, name, manual);
+        return;
+    }
     if (!hand_dares(h, CHANCE_FORGET))
         release(h, lock, name);
     sqlock_lock_free(lock);
@@ -216,36 +224,37 @@ static int acquire_by_loop(struct hand *h, const char *name, const sqlock_acquir
     return rc != 0 ? rc : finish_op(op, out_lock, err);
 }
 
-void lease_take(struct hand *h, int way)
+static sqlock_acquire_opts take_opts(struct hand *h, bool waits, bool manual, sqlock_holder *holder)
 {
     sqlock_acquire_opts opts = SQLOCK_ACQUIRE_OPTS_INIT;
-    sqlock_holder holder = {.size = sizeof holder};
-    const bool manual = hand_dares(h, CHANCE_MANUAL);
-    const uint32_t name = hand_name(h);
-    const char *word = text("n%" PRIu32, name);
-    sqlock_lock *lock = NULL;
-    sqlock_error err = {0};
-    int64_t deadline_us = 0;
-    int rc;
 
-    opts.wait_ms = way == 0 ? 0 : (int32_t)dice_between(&h->dice, 1, h->crew->plan.lease_ms);
+    *holder = (sqlock_holder){.size = sizeof *holder};
+    opts.wait_ms = waits ? (int32_t)dice_between(&h->dice, 1, h->crew->plan.lease_ms) : 0;
     opts.lease_ms = (int32_t)h->crew->plan.lease_ms;
     opts.flags = manual ? SQLOCK_NO_RENEW : 0;
-    opts.cancel = way == 0 ? NULL : h->crew->cancel;
-    opts.holder = &holder;
-    hand_fetch(h, V_ACQUIRE, name, 0);
-    rc = way == 2 ? acquire_by_loop(h, word, &opts, &lock, &err)
-                  : sqlock_acquire(h->m, word, &opts, &lock, &err);
+    opts.cancel = waits ? h->crew->cancel : NULL;
+    opts.holder = holder;
+    return opts;
+}
+
+/* What the acquire said, and what is done with it. */
+static void taken(struct hand *h, sqlock_lock *lock, int rc, const sqlock_holder *holder,
+                  const sqlock_error *err, int way)
+{
+    int64_t deadline_us = 0;
+
     if (rc == 0) {
         h->at->token = sqlock_lock_token(lock);
         deadline_us = sqlock_lock_deadline_us(lock);
-    } else if (rc == SQLOCK_EBUSY && holder.token > 0) {
-        h->at->token = holder.token;
-        deadline_us = sqlock_now_us() + (holder.left_ms + 1) * 1000;
+    } else if (rc == SQLOCK_EBUSY && holder != NULL && holder->token > 0) {
+        h->at->token = holder->token;
+        deadline_us = sqlock_now_us() + (holder->left_ms + 1) * 1000;
     }
-    hand_done(h, rc, &err, deadline_us, way);
-    if (rc == SQLOCK_EBUSY && holder.token > 0 && hand_dares(h, CHANCE_BREAK))
-        break_it(h, name, holder.token);
+    hand_done(h, rc, err, deadline_us, way);
+}
+
+static void go_on(struct hand *h, sqlock_lock *lock, uint32_t name, int rc, bool manual)
+{
     if (lock == NULL)
         return;
     if (rc == 0 || (!hand_dares(h, CHANCE_GIVE_BACK) && settle(h, lock, name))) {
@@ -254,4 +263,155 @@ void lease_take(struct hand *h, int way)
     }
     release(h, lock, name);
     sqlock_lock_free(lock);
+}
+
+/* The old lock's handle is gone then: what is unsure of its release stays so. */
+static void swap(struct hand *h, sqlock_lock *lock, uint32_t name, bool manual)
+{
+    const bool waits = dice_below(&h->dice, 2) == 0;
+    const uint32_t next = (name + 1) % (uint32_t)h->crew->plan.names;
+    sqlock_holder holder;
+    sqlock_acquire_opts opts = take_opts(h, waits, manual, &holder);
+    sqlock_error err = {0};
+    int released = 0, rc;
+
+    if (next == name) {
+        release(h, lock, name);
+        sqlock_lock_free(lock);
+        return;
+    }
+    h->at = &h->beside;
+    hand_fetch(h, V_RELEASE, name, sqlock_lock_token(lock));
+    h->at = &h->now;
+    hand_fetch(h, V_ACQUIRE, next, 0);
+    rc = sqlock_swap(h->m, &lock, text("n%" PRIu32, next), &opts, &released, &err);
+    taken(h, lock, rc, &holder, &err, waits);
+    h->at = &h->beside;
+    hand_answer(h, released, 0, 0);
+    h->at = &h->now;
+    go_on(h, lock, next, rc, manual);
+}
+
+/* Two names at once. Of the second one it is told as if another thread had it. */
+struct two {
+    struct hand *h;
+    struct event *at[2];
+    uint32_t names[2];
+    sqlock_lock *locks[2];
+};
+
+/* What all or none says of one name. If another one was refused, this one may have been taken, and
+ * was given back: it is over, as if by a cancel. */
+static int code_of_all(int rc, const sqlock_error *err, const char *name)
+{
+    const char *of = strstr(err->text, text("\"%s\"", name));
+
+    return (rc == SQLOCK_EBUSY || rc == SQLOCK_EGUARDED) && of == NULL ? SQLOCK_ECANCELLED : rc;
+}
+
+static void two_take(struct two *t, int way)
+{
+    struct hand *h = t->h;
+    const bool all = dice_below(&h->dice, 2) == 0;
+    char texts[2][16];
+    const char *names[] = {texts[0], texts[1]};
+    sqlock_holder holder;
+    sqlock_acquire_opts opts = take_opts(h, way != 0, true, &holder);
+    sqlock_error err = {0};
+    int codes[2] = {0}, rc;
+
+    for (int i = 0; i < 2; i++) {
+        snprintf(texts[i], sizeof texts[i], "n%" PRIu32, t->names[i]);
+        h->at = t->at[i];
+        hand_fetch(h, V_ACQUIRE, t->names[i], 0);
+    }
+    rc = all ? sqlock_acquire_all(h->m, names, 2, &opts, t->locks, &err)
+             : sqlock_acquire_each(h->m, names, 2, &opts, t->locks, codes, &err);
+    for (int i = 0; i < 2; i++) {
+        h->at = t->at[i];
+        if (all)
+            codes[i] = code_of_all(rc, &err, names[i]);
+        taken(h, t->locks[i], codes[i], NULL, &err, way); /* whose holder was told? */
+    }
+}
+
+static void two_use(struct two *t)
+{
+    struct hand *h = t->h;
+
+    for (int i = 0; i < 2; i++) {
+        if (t->locks[i] == NULL)
+            continue;
+        h->at = t->at[i];
+        if (!tells(t->locks[i]))
+            settle(h, t->locks[i], t->names[i]);
+        else if (hand_dares(h, CHANCE_HELD))
+            read_held(h, t->locks[i], t->names[i]);
+    }
+    hand_nap((int64_t)dice_below(&h->dice, 4));
+}
+
+static void two_end(struct two *t)
+{
+    struct hand *h = t->h;
+    bool had[2] = {t->locks[0] != NULL, t->locks[1] != NULL};
+    sqlock_error err = {0};
+    int codes[2] = {0}, rc;
+
+    for (int i = 0; i < 2; i++) {
+        h->at = t->at[i];
+        if (had[i])
+            hand_fetch(h, V_RELEASE, t->names[i], sqlock_lock_token(t->locks[i]));
+    }
+    rc = sqlock_end_each(t->locks, 2, codes, &err);
+    for (int i = 0; i < 2; i++) {
+        h->at = t->at[i];
+        if (had[i])
+            hand_answer(h, codes[i], 0, 0);
+    }
+    hand_explain(h, rc, &err, "end");
+}
+
+static void take_two(struct hand *h, int way)
+{
+    uint32_t first = hand_name(h);
+    struct two t = {h,
+                    {&h->now, &h->beside},
+                    {first, (first + 1) % (uint32_t)h->crew->plan.names},
+                    {NULL, NULL}};
+
+    if (t.names[0] == t.names[1])
+        return;
+    two_take(&t, way);
+    two_use(&t);
+    two_end(&t);
+    h->at = &h->now;
+}
+
+static void take_one(struct hand *h, int way)
+{
+    const bool manual = hand_dares(h, CHANCE_MANUAL);
+    const uint32_t name = hand_name(h);
+    const char *word = text("n%" PRIu32, name);
+    sqlock_holder holder;
+    sqlock_acquire_opts opts = take_opts(h, way != 0, manual, &holder);
+    sqlock_lock *lock = NULL;
+    sqlock_error err = {0};
+    int rc;
+
+    hand_fetch(h, V_ACQUIRE, name, 0);
+    rc = way == 2 ? acquire_by_loop(h, word, &opts, &lock, &err)
+                  : sqlock_acquire(h->m, word, &opts, &lock, &err);
+    taken(h, lock, rc, &holder, &err, way);
+    if (rc == SQLOCK_EBUSY && holder.token > 0 && hand_dares(h, CHANCE_BREAK))
+        break_it(h, name, holder.token);
+    go_on(h, lock, name, rc, manual);
+}
+
+void lease_take(struct hand *h, int way)
+{
+    if (hand_dares(h, CHANCE_TWO))
+        take_two(h, way == 2 ? 1 : way);
+    else
+        take_one(h, way);
 }
