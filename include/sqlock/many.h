@@ -12,8 +12,8 @@ extern "C" {
 
 #define SQLOCK_MANY_MAX 10000 /* names in one call */
 
-/* Acquire as many of the n names as possible, each as sqlock_acquire() does. opts is for each of them;
- * opts->owner must be NULL, because each grant has an owner of its own. opts->holder is filled for the
+/* Acquire as many of the n names as possible, each as sqlock_acquire() does, with the same options.
+ * Their owner must be NULL, because each grant has an owner of its own. Their holder is filled for the
  * first name that is refused.
  * With wait_ms, what is granted early is held, and renewed, while the call waits for the rest. So two
  * programs that wait for each other's names both wait in vain: use sqlock_acquire_all() for names that
@@ -22,9 +22,10 @@ extern "C" {
  *            is what sqlock_acquire() would have returned. End the handles with sqlock_end_each().
  *            With SQLOCK_EUNSURE there is a handle, too.
  * Threads:   any.
- * Returns:   0 if all are held, otherwise the code of the first name that is not, with its error; or,
- *            before any I/O and with all handles NULL, SQLOCK_EINVAL (a name, a name twice, no names or
- *            too many, options), SQLOCK_EFORK, SQLOCK_ENOMEM, SQLOCK_ESYS. */
+ * Returns:   0 if all are held, otherwise the code of the first name that is not, with its error. Before
+ *            any I/O, and with all handles NULL:
+ *            SQLOCK_EINVAL a name, a name twice, no names or too many, options
+ *            SQLOCK_EFORK, SQLOCK_ENOMEM, SQLOCK_ESYS. */
 SQLOCK_API SQLOCK_CHECKED int sqlock_acquire_each(sqlock *m, const char *const *names, size_t n,
                                    const sqlock_acquire_opts *opts, sqlock_lock **out_locks,
                                    int *out_codes, sqlock_error *err);

@@ -93,7 +93,7 @@ static void *caller_main(void *arg)
     return NULL;
 }
 
-static size_t n_waiting(sqlock *m)
+size_t n_waiting(sqlock *m)
 {
     size_t n = 0;
 

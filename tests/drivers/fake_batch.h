@@ -41,6 +41,7 @@ extern struct crowd {
 void begin_crowd(struct world *w);
 /* The first request is on its way, and all others wait behind it, in their order. */
 void gather(void);
+size_t n_waiting(sqlock *m); /* for a connection */
 /* Their requests end, and their threads. */
 void let_through(void);
 void end_caller(struct caller *c);
