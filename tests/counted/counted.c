@@ -35,8 +35,8 @@ static const struct plan plans[] = {
 };
 enum { PLANS = sizeof plans / sizeof *plans };
 
-const struct call *const call_tables[] = {lease_calls, manager_calls, adopted_calls, schema_calls,
-                                          NULL};
+const struct call *const call_tables[] = {lease_calls,   many_calls,   manager_calls,
+                                          adopted_calls, schema_calls, NULL};
 
 /* A test: one call with one kind of fault. */
 struct trial {

@@ -71,7 +71,8 @@ struct call {
 };
 
 /* Each ends with a name of NULL. */
-extern const struct call lease_calls[], manager_calls[], adopted_calls[], schema_calls[];
+extern const struct call lease_calls[], many_calls[], manager_calls[], adopted_calls[],
+    schema_calls[];
 
 /* The database of a group of tests, with the application's table. */
 void place_begin(const struct quirks *q, struct place *p);
