@@ -1,117 +1,150 @@
-/* Calls for several locks at once: each is one line of the table at the end. */
+/* Calls on several locks at once: each is one line of the table at the end. */
+#include <sqlock/many.h>
+
 #include "tests/counted/scene.h"
 
-#include <sqlock/many.h>
-#include <stdio.h>
-#include <string.h>
+/* A code that no call has: it was not filled in. */
+enum { UNSAID = 12345 };
 
-/* The scene's name and another one. What is got of the other one runs out. */
-struct two {
-    char other[72];
-    const char *names[2];
-    sqlock_lock *locks[2];
-};
+static struct {
+    int each[2]; /* of the call's locks */
+    int released;
+} codes;
 
-static void two_begin(struct two *t, const struct scene *s)
+static const char *second_name(const struct scene *s)
 {
-    memset(t, 0, sizeof *t);
-    snprintf(t->other, sizeof t->other, "%s too", s->name);
-    t->names[0] = s->name;
-    t->names[1] = t->other;
+    return textf("%s/and", s->name);
 }
 
-static int two_end(struct two *t, struct scene *s, int rc)
+static bool is_held(struct scene *s, const char *name)
 {
-    s->lock = t->locks[0];
-    sqlock_lock_free(t->locks[1]);
-    return rc;
+    return row_of(s->others, name).held;
 }
+
+/* What was not granted, or was given back, is free, if the call knows it. */
+static bool is_sure(const struct scene *s, int rc)
+{
+    return rc != SQLOCK_EUNSURE && !(s->err->flags & SQLOCK_MAYBE);
+}
+
+/* ---- acquire --------------------------------------------------------------------------------- */
 
 static int acquire_each(struct scene *s, sqlock_error *err)
 {
+    const char *names[] = {s->name, second_name(s)};
     sqlock_acquire_opts o = take_opts(0);
-    struct two t;
+    sqlock_lock *locks[2];
+    int rc;
 
-    two_begin(&t, s);
-    return two_end(&t, s, sqlock_acquire_each(s->m, t.names, 2, &o, t.locks, NULL, err));
+    codes.each[0] = codes.each[1] = UNSAID;
+    rc = sqlock_acquire_each(s->m, names, 2, &o, locks, codes.each, err);
+    s->lock = locks[0];
+    s->second = locks[1];
+    return rc;
+}
+
+static void check_each_granted(struct scene *s, int rc)
+{
+    sqlock_lock *locks[] = {s->lock, s->second};
+
+    assert_true(rc != SQLOCK_EBUSY && rc != SQLOCK_EGUARDED && rc != SQLOCK_ELOST);
+    for (int i = 0; i < 2; i++) {
+        int code = codes.each[i];
+
+        assert_true((locks[i] != NULL) == (code == 0 || code == SQLOCK_EUNSURE));
+        if (locks[i] != NULL)
+            assert_int_equal(sqlock_lock_state(locks[i]), code == 0 ? SQLOCK_HELD : SQLOCK_UNSURE);
+        assert_true(rc != 0 || code == 0);
+    }
 }
 
 static int acquire_all(struct scene *s, sqlock_error *err)
 {
-    sqlock_acquire_opts o = take_opts(patience_ms(1500));
-    struct two t;
+    const char *names[] = {second_name(s), s->name};
+    sqlock_acquire_opts o = take_opts(0);
+    sqlock_lock *locks[2];
+    int rc = sqlock_acquire_all(s->m, names, 2, &o, locks, err);
 
-    two_begin(&t, s);
-    return two_end(&t, s, sqlock_acquire_all(s->m, t.names, 2, &o, t.locks, err));
-}
-
-/* rc is of the first name that failed. */
-static void check_each(struct scene *s, int rc)
-{
-    if (rc == 0)
-        assert_non_null(s->lock);
-    if (s->lock != NULL && sqlock_lock_state(s->lock) != SQLOCK_UNSURE)
-        assert_int_equal(sqlock_lock_state(s->lock), SQLOCK_HELD);
-}
-
-static void check_all(struct scene *s, int rc)
-{
-    assert_int_equal(s->lock != NULL, rc == 0);
-    if (rc == 0)
-        assert_int_equal(sqlock_lock_state(s->lock), SQLOCK_HELD);
-    else if (!(s->err->flags & SQLOCK_MAYBE))
-        assert_false(row_of(s->others, s->name).held);
-}
-
-static int end_each(struct scene *s, sqlock_error *err)
-{
-    sqlock_lock *locks[] = {NULL, s->lock};
-    int rc = sqlock_end_each(locks, 2, NULL, err);
-
+    s->second = locks[0];
     s->lock = locks[1];
     return rc;
 }
 
-static void check_ended(struct scene *s, int rc)
+static void check_all_or_none(struct scene *s, int rc)
 {
-    assert_null(s->lock);
-    if (rc == 0)
-        assert_false(row_of(s->others, s->name).held);
+    assert_true((s->lock != NULL) == (rc == 0) && (s->second != NULL) == (rc == 0));
+    if (rc != 0 && is_sure(s, rc))
+        assert_false(is_held(s, s->name) || is_held(s, second_name(s)));
+}
+
+/* Theirs stays theirs, and the other one is given back. */
+static void check_none(struct scene *s, int rc)
+{
+    assert_true(rc < 0 && s->lock == NULL && s->second == NULL);
+    assert_true(sqlock_is_held(s->theirs));
+    assert_true(is_ours(s, s->theirs));
+    if (is_sure(s, rc))
+        assert_false(is_held(s, second_name(s)));
+}
+
+/* ---- release, swap --------------------------------------------------------------------------- */
+
+static int end_each(struct scene *s, sqlock_error *err)
+{
+    sqlock_lock *locks[] = {s->lock, NULL, s->second};
+    int each[3] = {UNSAID, UNSAID, UNSAID}, rc = sqlock_end_each(locks, 3, each, err);
+
+    s->lock = locks[0];
+    s->second = locks[2];
+    codes.each[0] = each[0];
+    codes.each[1] = each[2];
+    return rc;
+}
+
+/* A handle that stays was not sent; it is held, as all that are left. */
+static void check_each_ended(struct scene *s, int rc)
+{
+    assert_true((s->lock == NULL) == (codes.each[0] != UNSAID));
+    assert_true((s->second == NULL) == (codes.each[1] != UNSAID));
+    assert_true(rc != 0 || (codes.each[0] == 0 && codes.each[1] == 0));
+    assert_false(codes.each[0] == 0 && is_held(s, s->name));
+    assert_false(codes.each[1] == 0 && is_held(s, second_name(s)));
 }
 
 static int swap(struct scene *s, sqlock_error *err)
 {
-    sqlock_acquire_opts o = take_opts(patience_ms(1500));
-    int released = 0, rc;
-    struct two t;
+    sqlock_acquire_opts o = take_opts(0);
 
-    two_begin(&t, s);
-    t.locks[1] = s->lock;
-    rc = sqlock_swap(s->m, &t.locks[1], t.other, &o, &released, err);
-    if (t.locks[1] == s->lock) { /* nothing was sent */
-        t.locks[0] = s->lock;
-        t.locks[1] = NULL;
-    } else {
-        s->number = released;
-        assert_true((t.locks[1] != NULL) == (rc == 0 || rc == SQLOCK_EUNSURE));
-    }
-    return two_end(&t, s, rc);
+    codes.released = UNSAID;
+    return sqlock_swap(s->m, &s->lock, second_name(s), &o, &codes.released, err);
 }
 
 static void check_swapped(struct scene *s, int rc)
 {
-    if (s->lock != NULL)
-        assert_true(is_ours(s, s->lock) && rc != 0);
-    else if (s->number == 0)
-        assert_false(row_of(s->others, s->name).held);
+    assert_true(rc != SQLOCK_EBUSY && rc != SQLOCK_EGUARDED && rc != SQLOCK_ELOST);
+    if (codes.released == UNSAID) { /* nothing was sent */
+        assert_true(rc < 0);
+        assert_string_equal(sqlock_lock_name(s->lock), s->name);
+        assert_int_equal(sqlock_lock_state(s->lock), SQLOCK_HELD);
+        return;
+    }
+    assert_true((s->lock != NULL) == (rc == 0 || rc == SQLOCK_EUNSURE));
+    if (s->lock != NULL) {
+        assert_string_equal(sqlock_lock_name(s->lock), second_name(s));
+        assert_int_equal(sqlock_lock_state(s->lock), rc == 0 ? SQLOCK_HELD : SQLOCK_UNSURE);
+    }
+    assert_false(codes.released == 0 && is_held(s, s->name));
 }
 
 const struct call many_calls[] = {
-    {"acquire of each of two names", "sqlock_acquire_each", 0, 1, 0, acquire_each, check_each,
-     NULL},
-    {"acquire of all of two names or none", "sqlock_acquire_all", 0, 1, 0, acquire_all, check_all,
-     NULL},
-    {"the end of several locks", "sqlock_end_each", NEEDS_LOCK, 1, 0, end_each, check_ended, NULL},
-    {"a swap", "sqlock_swap", NEEDS_LOCK, 1, 0, swap, check_swapped, NULL},
+    {"acquire of as many as possible", "sqlock_acquire_each", 0, 1, 0, acquire_each,
+     check_each_granted, NULL},
+    {"acquire of all or none", "sqlock_acquire_all", OF_THE_CORE, 1, 0, acquire_all,
+     check_all_or_none, NULL},
+    {"acquire of all where others hold one", "sqlock_acquire_all", OF_THE_CORE | NEEDS_OTHERS, 1,
+     SQLOCK_EBUSY, acquire_all, check_none, NULL},
+    {"the end of several", "sqlock_end_each", NEEDS_LOCK | NEEDS_SECOND, 1, 0, end_each,
+     check_each_ended, NULL},
+    {"swap", "sqlock_swap", NEEDS_LOCK, 1, 0, swap, check_swapped, NULL},
     {0},
 };

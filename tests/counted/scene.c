@@ -201,6 +201,8 @@ static void scene_prepare(struct scene *s)
     assert_ok(rc, &err);
     if (s->call->needs & NEEDS_LOCK)
         assert_ok(sqlock_acquire(s->m, s->name, &o, &s->lock, &err), &err);
+    if (s->call->needs & NEEDS_SECOND)
+        assert_ok(sqlock_acquire(s->m, textf("%s/and", s->name), &o, &s->second, &err), &err);
     if (s->call->needs & NEEDS_UNSURE)
         begin_unsure(s);
     if (s->call->needs & NEEDS_APP)
@@ -250,7 +252,7 @@ static void judge_lock(struct scene *s, sqlock_lock *lock)
     }
     if (state == SQLOCK_HELD || state == SQLOCK_AT_RISK) {
         assert_true(is_ours(s, lock));
-        assert_int_equal(sqlock_lock_token(lock), row_of(s->others, s->name).token);
+        assert_int_equal(sqlock_lock_token(lock), row_of(s->others, sqlock_lock_name(lock)).token);
         assert_true(sqlock_is_held(lock));
         assert_in_range(sqlock_lock_deadline_us(lock), sqlock_now_us(),
                         sqlock_now_us() + LEASE_MS * INT64_C(1000));
@@ -305,6 +307,8 @@ void scene_judge(struct scene *s, int rc, const sqlock_error *err)
         s->call->check(s, rc);
     if (s->lock != NULL && s->others != NULL)
         judge_lock(s, s->lock);
+    if (s->second != NULL)
+        judge_lock(s, s->second);
     if (s->m != NULL)
         judge_manager(s);
 }
@@ -315,11 +319,12 @@ void scene_end(struct scene *s)
     if (s->app != NULL)
         s->q->app->close(s->app);
     sqlock_lock_free(s->lock);
+    sqlock_lock_free(s->second);
     sqlock_lock_free(s->theirs);
     sqlock_close(s->m);
     sqlock_cancel_free(s->cancel);
     s->m = NULL;
-    s->lock = s->theirs = NULL;
+    s->lock = s->second = s->theirs = NULL;
     s->cancel = NULL;
     s->app = NULL;
     s->conn = NULL;

@@ -28,7 +28,8 @@ enum { LEASE_MS = 30000 };
 #define NEEDS_PLACE  0x200u /* a place of its own with a schema, where no other scene has been */
 #define NEEDS_GUARDS 0x400u /* a server that tells others of a row's lock: MySQL since 8.0 */
 /* What it adds to other calls is the core's alone: on servers it is not tried but at length. */
-#define OF_THE_CORE 0x800u
+#define OF_THE_CORE  0x800u
+#define NEEDS_SECOND 0x1000u /* s->second is held, of a name of its own */
 
 #define OLD_VALUE   "before"
 #define OWN_PLACE   (NEEDS_BARE | NEEDS_SCHEMA | NEEDS_PLACE)
@@ -46,7 +47,7 @@ struct scene {
     int row;        /* of app_row, which the application has changed; the call's is the next one */
     sqlock *m;      /* its requests fail */
     sqlock *others; /* somebody else's: they do not */
-    sqlock_lock *lock, *theirs;
+    sqlock_lock *lock, *second, *theirs;
     sqlock_cancel *cancel;
     void *app;
     sqlock_conn *conn;
