@@ -69,8 +69,10 @@ static int many_begin(struct many *many, size_t n, sqlock_error *err)
 {
     many->n = 0;
     many->ops = sqlock_mem_alloc(2 * n * sizeof *many->ops);
+    if (many->ops == NULL)
+        return error_nomem(err);
     many->all = many->ops + n;
-    return many->ops == NULL ? error_nomem(err) : 0;
+    return 0;
 }
 
 static void many_add(struct many *many, size_t i, sqlock_op *op)

@@ -6,7 +6,8 @@
 -- The session may have any search_path. The build writes operators, functions, types and catalogues with their
 -- schema. schema/qualify.awk says what this demands of a statement.
 
--- :define now (extract(epoch from clock_timestamp()) * 1000000)::bigint
+-- date_part() counts in floating point, which is exact here to the microsecond, and takes half the time of extract().
+-- :define now (date_part('epoch', clock_timestamp()) * 1000000)::bigint
 -- How long notes of breaks stay: longer than any lease lasts.
 -- :define month 2678400000000
 -- No lease is longer than 7 days.
@@ -414,7 +415,7 @@ WITH i AS (
 UPDATE {lock} l SET owner = NULL, exp = NULL, since = NULL, label = NULL,
     ended_owner = l.owner, ended_token = l.token, ended_why = {ENDED_RELEASED}, idle_since = {now}
 FROM k
-WHERE l.ns = k.ns AND l.name = k.name AND l.kind = 0 AND l.owner = k.owner AND l.token = k.token AND {lazily}
+WHERE l.ns = k.ns AND l.name = k.name AND l.kind = 0 AND l.owner = k.owner AND l.token = k.token AND (SELECT {lazily})
 RETURNING (k.ord - 1)::int, {DONE}, l.token, NULL::bigint, {now};
 
 -- :block withdraw

@@ -256,7 +256,7 @@ static void all_are_held(void)
         n += sqlock_lock_state(locks[i]) == SQLOCK_HELD && sqlock_lock_token(locks[i]) == tokens[i];
     assert_int_equal(n, LEASES);
     assert_int_equal(pg_number("SELECT count(*) FROM %s.sqlock_lock WHERE owner IS NOT NULL AND "
-                               "exp > extract(epoch from clock_timestamp()) * 1000000",
+                               "exp > date_part('epoch', clock_timestamp()) * 1000000",
                                stage.at.schema),
                      LEASES);
 }

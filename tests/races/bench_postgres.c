@@ -283,7 +283,7 @@ const struct database postgres = {
     .driver = "postgres",
     .server = &pg_server,
     .dialect = &sqlock_postgres_dialect,
-    .now = "(extract(epoch from clock_timestamp()) * 1000000)::bigint",
+    .now = "(date_part('epoch', clock_timestamp()) * 1000000)::bigint",
     .ms = "1000",
     .owner = "SELECT get_byte(owner, 0) FROM {lock}",
     .held = "(SELECT pg_advisory_xact_lock_shared(731205, {pid})::text) = ''",
