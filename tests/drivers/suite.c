@@ -1,6 +1,7 @@
 /* The suite's own means: worlds, and what is run where. */
 #include "tests/drivers/suite.h"
 
+#include "core/engine/batch.h"
 #include "tests/lib/adopt_app.h"
 #include "tests/lib/pump.h"
 
@@ -106,12 +107,21 @@ void close_here(sqlock *m)
     sqlock_close(m);
 }
 
+/* Each request goes out by itself, and each release waits for the disk: what can be turned off is
+ * off. Set SQLOCK_TEST_APART=1 for that. */
+static bool is_apart(void)
+{
+    return getenv("SQLOCK_TEST_APART") != NULL;
+}
+
 int open_here(struct world *w, const sqlock_open_opts *opts, sqlock **out_m, sqlock_error *err)
 {
     sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
 
     if (opts)
         o = *opts;
+    if (is_apart())
+        o.flags |= SQLOCK_OPEN_DURABLE_RELEASE;
     place_opts(w, &o);
     return open_by(spied_driver(), w->place.url, &o, out_m, err);
 }
@@ -210,8 +220,8 @@ static bool has_batches(const struct quirks *q)
 {
     const sqlock_driver *d = q->driver();
 
-    return (d->caps & SQLOCK_CAP_BATCH) ||
-           d->dialect->scripts[SQLOCK_STMT_ACQUIRE].n_array_steps > 0;
+    return !is_apart() && ((d->caps & SQLOCK_CAP_BATCH) ||
+                           d->dialect->scripts[SQLOCK_STMT_ACQUIRE].n_array_steps > 0);
 }
 
 /* What there is. A server is asked for guards if it is to be tested: else there may be none. */
@@ -261,6 +271,7 @@ int suite_run_files(const struct quirks *q, const char *prefix)
         printf("SKIP: %s is not among the drivers to test\n", q->name);
         return 0;
     }
+    batch_most = is_apart() ? 1 : batch_most;
     there = has(q);
     for (const struct suite_test *t = all_tests; t; t = t->next) {
         if (strncmp(t->file, prefix, strlen(prefix)) != 0 || (t->needs & ~there))

@@ -1,7 +1,7 @@
 /* P25: a batch that waits in the database, and whose leader leaves. Where the driver can pause,
  * another member goes on with the very call. Where it cannot, the call ends, and each member
  * settles for itself. fake_batch_leave_test.c tries the rest. */
-#define SUITE_NEEDS ADOPTION
+#define SUITE_NEEDS (ADOPTION | BATCHES)
 #include <sqlock/admin.h>
 
 #include "tests/drivers/suite_in_transaction.h"

@@ -180,12 +180,12 @@ static void close_one(sqlock *m)
 }
 
 /* The database may just be away. */
-static bool open_one(struct crew *c, int connections, bool stepped, sqlock **out_m)
+static bool open_one(struct crew *c, int connections, bool stepped, bool durable, sqlock **out_m)
 {
     sqlock_open_opts opts = SQLOCK_OPEN_OPTS_INIT;
     int rc;
 
-    opts.flags = (unsigned)c->plan.open_flags;
+    opts.flags = (unsigned)c->plan.open_flags | (durable ? SQLOCK_OPEN_DURABLE_RELEASE : 0);
     opts.connections = connections;
     opts.request_ms = REQUEST_MS;
     opts.grace_ms = (int32_t)c->plan.grace_ms;
@@ -208,12 +208,13 @@ static void *warm_up(void *arg)
     sqlock *m = NULL;
 
     if (!c->plan.command)
-        open_one(c, 2, false, &m);
+        open_one(c, 2, false, false, &m);
     close_one(m);
     return NULL;
 }
 
-/* One for all threads, one for each, or something between. A third of them have no threads. */
+/* One for all threads, one for each, or something between. A third of them have no threads, and
+ * another third, of either, releases on the disk only. */
 static bool open_managers(struct crew *c, struct dice *dice)
 {
     const int64_t threads = c->plan.threads;
@@ -224,7 +225,8 @@ static bool open_managers(struct crew *c, struct dice *dice)
         int connections =
             dice_below(dice, 4) == 0 ? (int)dice_between(dice, 2, hands + 1) : hands + 1;
 
-        if (!open_one(c, connections, dice_below(dice, 3) == 0, &c->managers[i]))
+        if (!open_one(c, connections, dice_below(dice, 3) == 0, dice_below(dice, 3) == 0,
+                      &c->managers[i]))
             return false;
     }
     return true;
