@@ -1,13 +1,15 @@
 #!/bin/sh
 # Counts the instructions of a pair of acquire and release on one thread, by callgrind: prints those of core and
 # driver, a slash, and those of the whole process, which are libpq's and libc's too. The difference between a long and
-# a short run is what the pairs take, without what opens and closes.
+# a short run is what the pairs take, without what opens and closes. A run that is not counted makes the tables: made in
+# the short run, they would be subtracted.
 #   bench/instructions.sh BENCH_PROGRAM NAME=URL
 set -eu
 few=100 many=600
 command -v valgrind >/dev/null || { echo "instructions of a pair: SKIPPED, there is no valgrind" >&2; exit 1; }
 dir=$(mktemp -d "${TMPDIR:-/tmp}/sqlock-bench.XXXXXX")
 trap 'rm -rf "$dir"' EXIT
+"$1" --pairs 1 "$2" >"$dir/log" 2>&1 || { tail -n 5 "$dir/log" >&2; exit 1; }
 for pairs in $few $many; do
     valgrind --tool=callgrind --callgrind-out-file="$dir/$pairs" "$1" --pairs "$pairs" "$2" >"$dir/log" 2>&1 ||
         { echo "instructions of a pair: SKIPPED, valgrind fails:" >&2; tail -n 5 "$dir/log" >&2; exit 1; }
