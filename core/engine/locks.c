@@ -98,7 +98,7 @@ void lock_await_callback(sqlock_lock *lock)
         cond_wait_until(&m->reported, &m->mu, TIME_NEVER);
 }
 
-/* It was freed: nothing is due any more. */
+/* Nothing is due for it any more. */
 static void lock_unplan(sqlock_lock *lock)
 {
     sqlock *m = lock->m;
@@ -107,7 +107,6 @@ static void lock_unplan(sqlock_lock *lock)
     heap_set(&m->ticks, &lock->tick, TIME_NEVER);
     heap_set(&m->renewals, &lock->renewal, TIME_NEVER);
     heap_set(&m->checks, &lock->check, TIME_NEVER);
-    list_remove(&lock->in_events);
 }
 
 void lock_free(sqlock_lock *lock)
@@ -122,6 +121,7 @@ void lock_free(sqlock_lock *lock)
     }
     list_remove(&lock->in_manager);
     lock_unplan(lock);
+    list_remove(&lock->in_events);
     m->refs++; /* keeps the manager until manager_unref_locked() below */
     lock_unref_locked(lock);
     manager_unref_locked(m);
@@ -152,21 +152,26 @@ int lock_needs_threads(const sqlock_lock *lock)
     return grants && (!(lock->flags & SQLOCK_NO_RENEW) || lock->on_event != NULL);
 }
 
-/* From now on the two threads find the lock when it is due. One that was freed is never due. */
+/* From now on the two threads find the lock when it is due. One that was freed, or whose lease is
+ * over, is never due. */
 static void lock_plan(sqlock_lock *lock)
 {
     sqlock *m = lock->m;
-    int is_freed = lock->in_manager.next == &lock->in_manager;
-    int64_t renewal = is_freed ? TIME_NEVER : renewals_lock_due(lock);
-    int work;
+    int is_freed = lock->in_manager.next == &lock->in_manager, work;
+    int64_t renewal;
 
+    if (is_freed || !lease_is_live(&lock->lease)) {
+        lock_unplan(lock);
+        return;
+    }
+    renewal = renewals_lock_due(lock);
     heap_set(&m->ends, &lock->end,
              renewal != TIME_NEVER && !lease_is_pinned(&lock->lease) ? lock->lease.deadline
                                                                      : TIME_NEVER);
-    if (heap_set(&m->ticks, &lock->tick, is_freed ? TIME_NEVER : lease_next_tick(&lock->lease)))
+    if (heap_set(&m->ticks, &lock->tick, lease_next_tick(&lock->lease)))
         timer_wake(m, heap_due(&m->ticks));
     work = heap_set(&m->renewals, &lock->renewal, renewal);
-    work |= heap_set(&m->checks, &lock->check, is_freed ? TIME_NEVER : checks_lock_due(lock));
+    work |= heap_set(&m->checks, &lock->check, checks_lock_due(lock));
     if (renewal != TIME_NEVER)
         renewals_reserve(m, lock, renewal);
     if (m->checks.first != NULL)

@@ -33,8 +33,7 @@ int64_t renewals_lock_due(const sqlock_lock *lock)
     const struct lease *l = &lock->lease;
     int64_t at = l->renew_at > lock->retry_at ? l->renew_at : lock->retry_at;
 
-    if (lock->renewing || lock->quiet || (lock->flags & SQLOCK_NO_RENEW) ||
-        (l->state != SQLOCK_HELD && l->state != SQLOCK_AT_RISK && !lease_is_pinned(l)))
+    if (lock->renewing || lock->quiet || (lock->flags & SQLOCK_NO_RENEW) || !lease_is_live(l))
         return TIME_NEVER;
     return at < l->hold_until && at < renewal_last_moment(lock, at) ? at : TIME_NEVER;
 }

@@ -84,6 +84,11 @@ int lease_is_pinned(const struct lease *l)
     return l->state == SQLOCK_UNSURE && l->guarded != 0 && !l->releasing;
 }
 
+int lease_is_live(const struct lease *l)
+{
+    return lease_is_believed(l) || lease_is_pinned(l);
+}
+
 void lease_guard(struct lease *l, int64_t now)
 {
     if (lease_is_believed(l))
@@ -135,7 +140,7 @@ static void lease_move(struct lease *l, enum lease_event event, sqlock_state to)
 
 static unsigned lease_lose(struct lease *l, enum lease_event event, sqlock_why why)
 {
-    unsigned report = lease_is_believed(l) || lease_is_pinned(l) ? LEASE_REPORT : 0;
+    unsigned report = lease_is_live(l) ? LEASE_REPORT : 0;
 
     assert(why != SQLOCK_WHY_NONE);
     lease_move(l, event, SQLOCK_LOST);
@@ -260,7 +265,7 @@ static unsigned lease_advance(struct lease *l, enum lease_event event, int64_t n
                    ? lease_lose(l, event, (sqlock_why)arg)
                    : 0;
     case LEASE_RELEASING:
-        if (!lease_is_believed(l) && !lease_is_pinned(l))
+        if (!lease_is_live(l))
             return 0;
         l->releasing = 1;
         lease_move(l, event, SQLOCK_UNSURE);

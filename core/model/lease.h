@@ -47,6 +47,8 @@ unsigned lease_apply(struct lease *l, enum lease_event event, int64_t now, int64
 void lease_guard(struct lease *l, int64_t now);
 /* 1: the lease is UNSURE because a transaction may guard it. */
 int lease_is_pinned(const struct lease *l);
+/* 1: it may be ours. Otherwise it was not granted yet, or it is over, and nothing is due for it. */
+int lease_is_live(const struct lease *l);
 /* 1: the lease is ours now. Never after the deadline, even if LEASE_TICK was applied late. */
 int lease_is_held(const struct lease *l, int64_t now);
 /* The next time at which LEASE_TICK has something to do. INT64_MAX: there is none. */
