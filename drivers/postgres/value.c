@@ -50,17 +50,11 @@ int pg_params_types(const sqlock_script *script, Oid **out)
 
 static int value_fits(const sqlock_value *v, Oid type)
 {
-    switch (v->type) {
-    case SQLOCK_NULL:
-        return 1;
-    case SQLOCK_INT:
+    if (v->type == SQLOCK_INT)
         return type == OID_INT8;
-    case SQLOCK_BYTES:
+    if (v->type == SQLOCK_BYTES)
         return type == OID_BYTEA && v->len <= INT_MAX / 2;
-    case SQLOCK_TEXT:
-        return 0;
-    }
-    return 0;
+    return v->type == SQLOCK_NULL;
 }
 
 /* It touches no more of the arrays than it needs: they are large. */

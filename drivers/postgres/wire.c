@@ -76,9 +76,11 @@ int pg_ready(struct pg_conn *c, const struct pg_call *call)
     if (now >= call->deadline)
         return sqlock_error_set(call->err, SQLOCK_ETIMEOUT, 0, "no time left to send the request");
     alive = now <= c->answered + FRESH_US || PQconsumeInput(c->pg);
-    PQisBusy(c->pg); /* reads what came in; an application's notifications stay for it */
-    while (!c->adopted && (note = PQnotifies(c->pg)) != NULL)
-        PQfreemem(note);
+    if (c->adopted)
+        PQisBusy(c->pg); /* reads what came in, and leaves notifications to the application */
+    else
+        while ((note = PQnotifies(c->pg)) != NULL) /* the same, and drops them */
+            PQfreemem(note);
     if (!alive || c->ended[0] != '\0' || PQstatus(c->pg) != CONNECTION_OK)
         return pg_fail_ended(c, call);
     return 0;
@@ -133,13 +135,10 @@ static int wait_for_socket(struct pg_conn *c, const struct pg_call *call, int ev
  * reason for closing may still be readable. */
 int pg_next_result(struct pg_conn *c, const struct pg_call *call, PGresult **out_res)
 {
-    for (;;) {
-        int unsent = PQflush(c->pg);
-        int rc;
+    while (PQisBusy(c->pg)) {
+        int unsent = PQflush(c->pg) == 1;
+        int rc = wait_for_socket(c, call, unsent ? POLLIN | POLLOUT : POLLIN);
 
-        if (!PQisBusy(c->pg))
-            break;
-        rc = wait_for_socket(c, call, unsent == 1 ? POLLIN | POLLOUT : POLLIN);
         if (rc != 0)
             return rc;
         if (!PQconsumeInput(c->pg)) {
