@@ -159,11 +159,12 @@ int op_finish(sqlock_op *op, sqlock_lock **out_lock, sqlock_error *err)
 
 void op_drive_alone(sqlock_op *op)
 {
+    int64_t now = op->begun;
+
     assert(!op->async); /* the worker drives those */
-    for (int64_t now = op->begun; !op->done; now = sqlock_now_us()) {
-        if (!op_end_if_over(op, now))
-            op_step(op, now);
-        while (!op->done && !op->cancelled && sqlock_now_us() < op->next_at)
+    while (!op->done && !op_end_if_over(op, now)) {
+        op_step(op, now);
+        while (!op->done && !op->cancelled && (now = sqlock_now_us()) < op->next_at)
             cond_wait_until(&op->wake, &op->m->mu, op->next_at);
     }
 }
