@@ -82,7 +82,8 @@ static struct plan attempt_plan(const sqlock_op *op, int64_t now)
     return p;
 }
 
-/* Returns POOL_JOINED if the request went into another op's batch meanwhile. */
+/* With the mutex, which is released meanwhile. Returns POOL_JOINED if the request went into another
+ * op's batch. */
 static int attempt_connect(sqlock_op *op, const struct plan *p, struct conn **out)
 {
     sqlock *m = op->m;
@@ -114,24 +115,25 @@ static int attempt_cancelled(sqlock_op *op, int rc)
                             "the database did not answer, and other requests waited");
 }
 
-/* Send the request over c, alone or in the batch b, or go on with b. Without the mutex. Returns
- * BATCH_LEFT if c belongs to another then. */
+/* Send the request over c, alone or in the batch b, or go on with b. With the mutex, which is
+ * released meanwhile. Returns BATCH_LEFT if c belongs to another then. */
 static int attempt_send(sqlock_op *op, const struct plan *p, struct conn *c, struct batch *b,
                         sqlock_rows *rows, struct answer *a)
 {
     sqlock *m = op->m;
     const struct request *r = &op->request;
-    int64_t until = time_min(p->deadline, c->until);
+    struct call k = {.stmt = r->stmt, .values = r->values, .n = r->n, .rows = rows};
     int rc;
 
+    k.deadline = time_min(p->deadline, c->until);
     if (m->n_hosts > 1)
-        until = hosts_room(m, sqlock_now_us(), until);
-    rc = b != NULL ? batch_send(b, c, op, until, &a->sent)
-                   : call_rows(m, c, op, r->stmt, r->values, r->n, until, rows, &a->sent, &op->err);
+        k.deadline = hosts_room(m, sqlock_now_us(), k.deadline);
+    rc = b != NULL ? batch_send(b, c, op, &k) : call_run(m, c, op, &k, &op->err);
     assert(op->running == NULL);
-    a->received = sqlock_now_us();
     if (rc == BATCH_LEFT)
         return rc;
+    a->sent = k.sent;
+    a->received = k.received;
     if (rc != 0 && c->until != TIME_NEVER)
         op->patient = 1;
     if (b != NULL)
@@ -140,16 +142,15 @@ static int attempt_send(sqlock_op *op, const struct plan *p, struct conn *c, str
     return rc;
 }
 
-/* The same, and give c back. Takes the mutex. */
+/* The same, and give c back. */
 static int attempt_finish(sqlock_op *op, const struct plan *p, struct conn *c, struct batch *b,
                           sqlock_rows *rows, struct answer *a)
 {
     int rc = attempt_send(op, p, c, b, rows, a);
 
-    mutex_lock(&op->m->mu);
     if (rc == BATCH_LEFT)
         return op->err.code;
-    pool_give_locked(op->m, c, rc != 0 && (op->err.flags & SQLOCK_RECONNECT));
+    pool_give(op->m, c, rc != 0 && (op->err.flags & SQLOCK_RECONNECT));
     return rc;
 }
 
@@ -159,14 +160,11 @@ static int attempt_make(sqlock_op *op, const struct plan *p, sqlock_rows *rows, 
     struct conn *c;
     int rc;
 
-    mutex_unlock(&op->m->mu);
     do
         rc = attempt_connect(op, p, &c);
     while (rc == 0 && batch_pass_on(op, c));
-    if (rc != 0) {
-        mutex_lock(&op->m->mu);
+    if (rc != 0)
         return rc;
-    }
     if (op->joins)
         loop_let_others(op->m);
     return attempt_finish(op, p, c, batch_collect(op), rows, a);
@@ -184,7 +182,6 @@ static int attempt_once(sqlock_op *op, const struct plan *p, sqlock_rows *rows, 
     if (rc != BATCH_LEADS)
         return rc;
     b = batch_take_lead(op, &c);
-    mutex_unlock(&op->m->mu);
     return attempt_finish(op, p, c, b, rows, a);
 }
 

@@ -227,7 +227,6 @@ struct batch *batch_collect(sqlock_op *leader)
     struct gathering g = {leader, 0, 0, 0, NULL};
     struct batch *b = NULL;
 
-    mutex_lock(&m->mu);
     if ((leader->company != NULL || !list_is_empty(&m->waiting)) && batch_may_join(leader)) {
         g.now = sqlock_now_us();
         batch_gather(&g);
@@ -244,7 +243,6 @@ struct batch *batch_collect(sqlock_op *leader)
         batch_free(b);
         b = NULL;
     }
-    mutex_unlock(&m->mu);
     return b;
 }
 
@@ -292,8 +290,7 @@ static int batch_hand_over(struct batch *b, struct conn *c, sqlock_op *leader)
     int64_t now = sqlock_now_us();
     sqlock_op *heir = NULL;
 
-    mutex_lock(&m->mu);
-    assert(b->leader == leader);
+    assert(mutex_is_mine(&m->mu) && b->leader == leader);
     if (!batch_wants(leader, now) && !m->stopping)
         heir = batch_heir(b, now);
     if (heir != NULL) {
@@ -303,7 +300,6 @@ static int batch_hand_over(struct batch *b, struct conn *c, sqlock_op *leader)
         b->leader = heir;
         cond_wake_all(&heir->wake);
     }
-    mutex_unlock(&m->mu);
     return heir != NULL;
 }
 
@@ -318,30 +314,35 @@ struct batch *batch_take_lead(sqlock_op *op, struct conn **out_conn)
     return b;
 }
 
-int batch_send(struct batch *b, struct conn *c, sqlock_op *leader, int64_t deadline,
-               int64_t *out_sent)
+int batch_send(struct batch *b, struct conn *c, sqlock_op *leader, struct call *k)
 {
     sqlock *m = leader->m;
     const sqlock_group *g = b->groups;
-    struct call k = {g->stmt, g->values, g->n,  deadline,       0,
-                     b->sent, &b->rows,  g + 1, b->n_groups - 1};
     int rc = 0;
 
+    *k = (struct call){.stmt = g->stmt,
+                       .values = g->values,
+                       .n = g->n,
+                       .deadline = k->deadline,
+                       .sent = b->sent,
+                       .rows = &b->rows,
+                       .more = g + 1,
+                       .n_more = b->n_groups - 1};
     if (m->driver->caps & SQLOCK_CAP_PAUSES)
-        k.flags = SQLOCK_CALL_PAUSES;
+        k->flags = SQLOCK_CALL_PAUSES;
     if (b->sent != 0)
         call_take_over(m, c, leader);
-    else if ((rc = call_enter(m, c, leader, &k, &leader->err)) != 0)
+    else if ((rc = call_enter(m, c, leader, k, &leader->err)) != 0)
         return rc;
-    rc = call_wait(m, c, &k, &leader->err);
-    *out_sent = b->sent = k.sent;
+    rc = call_wait(m, c, k, &leader->err);
+    b->sent = k->sent;
     if (rc == SQLOCK_NOT_YET) {
         if (batch_hand_over(b, c, leader))
             return BATCH_LEFT;
-        k.flags = 0;
-        rc = call_wait(m, c, &k, &leader->err);
+        k->flags = 0;
+        rc = call_wait(m, c, k, &leader->err);
     }
-    return call_leave(m, c, leader, &k, rc, &leader->err);
+    return call_leave(m, c, leader, k, rc, &leader->err);
 }
 
 /* The batch as a whole has failed and was not applied, and the same would happen again: one of the
@@ -414,10 +415,9 @@ static int batch_result(const struct batch *b, size_t i, int rc, const sqlock_er
 int batch_answer(struct batch *b, const struct conn *c, int rc, struct answer *a)
 {
     sqlock_op *leader = b->leader;
-    sqlock *m = leader->m;
     int result;
 
-    mutex_lock(&m->mu);
+    assert(mutex_is_mine(&leader->m->mu));
     if (rc == 0)
         batch_read(b, a);
     for (size_t i = 0; i < b->n; i++) {
@@ -430,7 +430,6 @@ int batch_answer(struct batch *b, const struct conn *c, int rc, struct answer *a
     }
     result = batch_unless_cancelled(leader, batch_result(b, leader->place, rc, &leader->err));
     leader->alone = rc != 0 && (leader->err.flags & SQLOCK_MAYBE); /* as the others */
-    mutex_unlock(&m->mu);
     batch_free(b);
     return result;
 }
@@ -474,7 +473,6 @@ int batch_pass_on(sqlock_op *leader, struct conn *c)
     int64_t now = 0;
     int passed;
 
-    mutex_lock(&m->mu);
     if (!list_is_empty(&m->waiting) && batch_may_join(leader)) {
         now = sqlock_now_us();
         next = batch_successor(leader, now);
@@ -482,6 +480,5 @@ int batch_pass_on(sqlock_op *leader, struct conn *c)
     passed = next != NULL && next->op->until - now > PASS_ON_FACTOR * (leader->until - now);
     if (passed)
         pool_hand_over(next, c);
-    mutex_unlock(&m->mu);
     return passed;
 }

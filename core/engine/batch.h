@@ -29,22 +29,22 @@ extern int batch_most;
 /* batch_send(): the leader has left. op->err says why, and the connection belongs to another. */
 #define BATCH_LEFT 4
 
-/* op's request may go with others, or others' with it. m->mu is held. */
+/* m->mu is held in all of these. */
+
+/* op's request may go with others, or others' with it. */
 int batch_may_join(const sqlock_op *op);
 /* Take along what waits, and what its threads drive with it, if it may go with the leader's
  * request. NULL: the leader goes alone. */
 struct batch *batch_collect(sqlock_op *leader);
-/* Send it over c until deadline, or go on with it, with the leader's cancel. Returns as
- * call_rows(), or BATCH_LEFT. */
-int batch_send(struct batch *b, struct conn *c, sqlock_op *leader, int64_t deadline,
-               int64_t *out_sent);
+/* Send it over c until k->deadline, or go on with it, with the leader's cancel. m->mu is released
+ * meanwhile. Fills the rest of k. Returns as call_run(), or BATCH_LEFT. */
+int batch_send(struct batch *b, struct conn *c, sqlock_op *leader, struct call *k);
 /* Hand out the answers, or the failure rc with the leader's error, and free b. a: the leader's
  * answer, with the times of all. Returns the leader's result: 0, a code, or BATCH_ALONE. */
 int batch_answer(struct batch *b, const struct conn *c, int rc, struct answer *a);
-/* A follower's wait for its answer, which goes to op->answer. Returns as above, or BATCH_LEADS.
- * m->mu is held. */
+/* A follower's wait for its answer, which goes to op->answer. Returns as above, or BATCH_LEADS. */
 int batch_await(sqlock_op *op);
-/* After BATCH_LEADS: the batch, for batch_send(), and its connection. m->mu is held. */
+/* After BATCH_LEADS: the batch, for batch_send(), and its connection. */
 struct batch *batch_take_lead(sqlock_op *op, struct conn **out_conn);
 /* The leader's time ends long before that of an op whose request could go with it: give
  * that one the connection and return 1. So a batch seldom changes its leader. */

@@ -64,25 +64,21 @@ void call_stop(struct conn *c, sqlock_op *op)
 
 int call_enter(sqlock *m, struct conn *c, sqlock_op *op, const struct call *k, sqlock_error *err)
 {
-    int rc = texts_has(m->texts, k->stmt, err), is_over;
+    int rc = texts_has(m->texts, k->stmt, err);
 
     if (rc != 0)
         return rc;
-    mutex_lock(&m->mu);
-    is_over = m->stopping || (op != NULL && op->end_attempt);
-    if (!is_over)
-        call_begin(c, op);
-    mutex_unlock(&m->mu);
-    return is_over ? sqlock_error_set(err, SQLOCK_ECANCELLED, 0, "cancelled") : 0;
+    if (m->stopping || (op != NULL && op->end_attempt))
+        return sqlock_error_set(err, SQLOCK_ECANCELLED, 0, "cancelled");
+    call_begin(c, op);
+    return 0;
 }
 
 void call_take_over(sqlock *m, struct conn *c, sqlock_op *op)
 {
-    mutex_lock(&m->mu);
     call_begin(c, op);
     if (m->stopping || op->end_attempt || !server_is_ours(m, c))
         m->driver->cancel(c->native, c->call);
-    mutex_unlock(&m->mu);
 }
 
 /* The call was cancelled because another connection met another server. Its caller did not cancel
@@ -90,16 +86,12 @@ void call_take_over(sqlock *m, struct conn *c, sqlock_op *op)
 static int call_moved_away(sqlock *m, const struct conn *c, const sqlock_op *op, int rc,
                            sqlock_error *err)
 {
-    int moved;
+    int moved = !server_is_ours(m, c) && !m->stopping && (op == NULL || !op->end_attempt);
 
-    if (rc != SQLOCK_ECANCELLED)
-        return rc;
-    mutex_lock(&m->mu);
-    moved = !server_is_ours(m, c) && !m->stopping && (op == NULL || !op->end_attempt);
-    mutex_unlock(&m->mu);
-    return moved ? sqlock_error_set(err, SQLOCK_EUNREACH, err->flags | SQLOCK_RETRY,
-                                    "another server took over during the request")
-                 : rc;
+    return moved && rc == SQLOCK_ECANCELLED
+               ? sqlock_error_set(err, SQLOCK_EUNREACH, err->flags | SQLOCK_RETRY,
+                                  "another server took over during the request")
+               : rc;
 }
 
 /* One of its requests has the flag. */
@@ -140,17 +132,20 @@ static int call_forgotten(const struct call *k, sqlock_error *err)
                             "another server took over while this one answered");
 }
 
-int call_wait(const sqlock *m, struct conn *c, struct call *k, sqlock_error *err)
+int call_wait(sqlock *m, struct conn *c, struct call *k, sqlock_error *err)
 {
     sqlock_call call = {sizeof call, k->flags | call_lazy(m, k), c->call, k->more, k->n_more};
     int rc;
 
     assert(k->n > 0 && c->running);
+    mutex_unlock(&m->mu);
     if (k->sent == 0) {
         rows_clear(k->rows);
         k->sent = sqlock_now_us(); /* before the request: a lease counts from here (P4) */
     }
     rc = m->driver->run(c->native, &call, k->stmt, k->values, k->n, k->deadline, k->rows, err);
+    k->received = sqlock_now_us();
+    mutex_lock(&m->mu);
     if (rc == SQLOCK_NOT_YET && (k->flags & SQLOCK_CALL_PAUSES))
         return rc;
     if (rc == 0)
@@ -165,16 +160,13 @@ int call_wait(const sqlock *m, struct conn *c, struct call *k, sqlock_error *err
 /* Returns 1 if the connection is not to the manager's server any more. */
 static int call_end(sqlock *m, struct conn *c, sqlock_op *op, const struct call *k)
 {
-    int64_t received = sqlock_now_us(), server_now = rows_int(k->rows, 0, SQLOCK_COL_NOW, 0);
-    int moved;
+    int64_t server_now = rows_int(k->rows, 0, SQLOCK_COL_NOW, 0);
+    int moved = !server_is_ours(m, c);
 
-    mutex_lock(&m->mu);
     call_stop(c, op);
-    moved = !server_is_ours(m, c);
     /* Learn nothing from another server's clock, or from one that may be a replica. */
     if (c->accepted && !moved && server_now != 0)
-        manager_saw_clock(m, k->sent, received, server_now);
-    mutex_unlock(&m->mu);
+        manager_saw_clock(m, k->sent, k->received, server_now);
     return moved;
 }
 
@@ -193,6 +185,13 @@ int call_leave(sqlock *m, struct conn *c, sqlock_op *op, const struct call *k, i
     return rc;
 }
 
+int call_run(sqlock *m, struct conn *c, sqlock_op *op, struct call *k, sqlock_error *err)
+{
+    int rc = call_enter(m, c, op, k, err);
+
+    return rc != 0 ? rc : call_leave(m, c, op, k, call_wait(m, c, k, err), err);
+}
+
 int call_rows(sqlock *m, struct conn *c, sqlock_op *op, sqlock_stmt stmt,
               const sqlock_value *values, size_t n, int64_t deadline, sqlock_rows *rows,
               int64_t *out_sent, sqlock_error *err)
@@ -201,11 +200,10 @@ int call_rows(sqlock *m, struct conn *c, sqlock_op *op, sqlock_stmt stmt,
     sqlock_error own;
     int rc;
 
-    err = err != NULL ? err : &own;
-    if ((rc = call_enter(m, c, op, &k, err)) != 0)
-        return rc;
-    rc = call_leave(m, c, op, &k, call_wait(m, c, &k, err), err);
-    if (out_sent != NULL)
+    mutex_lock(&m->mu);
+    rc = call_run(m, c, op, &k, err != NULL ? err : &own);
+    mutex_unlock(&m->mu);
+    if (out_sent != NULL && k.sent != 0)
         *out_sent = k.sent;
     return rc;
 }

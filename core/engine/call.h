@@ -34,18 +34,23 @@ int call_rows(sqlock *m, struct conn *c, sqlock_op *op, sqlock_stmt stmt,
 int call_one(sqlock *m, struct conn *c, sqlock_op *op, sqlock_stmt stmt, const sqlock_value *values,
              int64_t deadline, struct answer *out, sqlock_error *err);
 
-/* The parts of call_rows(), for a call that passes from one thread to another. */
 struct call {
     sqlock_stmt stmt;
     const sqlock_value *values;
     size_t n;
     int64_t deadline;
     unsigned flags;           /* SQLOCK_CALL_... */
-    int64_t sent;             /* 0: not sent yet */
+    int64_t sent, received;   /* 0: not sent yet, no answer yet */
     sqlock_rows *rows;        /* the same until the answer has come */
     const sqlock_group *more; /* as in sqlock_call */
     size_t n_more;
 };
+/* As call_rows(). m->mu is held in this and its parts, and is released while the call is under way.
+ */
+int call_run(sqlock *m, struct conn *c, sqlock_op *op, struct call *k, sqlock_error *err);
+
+/* The parts of call_run(), for a call that passes from one thread to another. */
+
 /* From now on a cancel reaches the call, unless one came already. */
 int call_enter(sqlock *m, struct conn *c, sqlock_op *op, const struct call *k, sqlock_error *err);
 /* The same for one that another thread has sent and left. A cancel that came already reaches it,
@@ -53,8 +58,8 @@ int call_enter(sqlock *m, struct conn *c, sqlock_op *op, const struct call *k, s
 void call_take_over(sqlock *m, struct conn *c, sqlock_op *op);
 /* Send, or go on. Returns SQLOCK_NOT_YET if the call pauses: then either call_stop() follows, or
  * this once more, without SQLOCK_CALL_PAUSES, which ends the call. */
-int call_wait(const sqlock *m, struct conn *c, struct call *k, sqlock_error *err);
-/* This thread leaves a call that pauses to another one. m->mu is held. */
+int call_wait(sqlock *m, struct conn *c, struct call *k, sqlock_error *err);
+/* This thread leaves a call that pauses to another one. */
 void call_stop(struct conn *c, sqlock_op *op);
 /* rc: what call_wait() returned. */
 int call_leave(sqlock *m, struct conn *c, sqlock_op *op, const struct call *k, int rc,

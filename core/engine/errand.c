@@ -12,13 +12,20 @@ static int64_t errand_until(const struct errand *e)
     return e->until != NULL ? e->until(e, sqlock_now_us()) : e->deadline;
 }
 
-static void errand_note_conn(sqlock *m, struct errand *e, const struct conn *c)
+static int errand_take_conn(sqlock *m, struct errand *e, struct conn **out)
 {
+    int64_t until = errand_until(e);
+    int rc;
+
     mutex_lock(&m->mu);
-    e->took = 1;
-    e->borrowed = c != &m->conns[0];
-    e->server = c->server;
+    rc = pool_take(m, e->use, NULL, until, out, &e->err);
+    if (rc == 0) {
+        e->took = 1;
+        e->borrowed = *out != &m->conns[0];
+        e->server = (*out)->server;
+    }
     mutex_unlock(&m->mu);
+    return rc;
 }
 
 /* Returns 1 in *stale if the connection was open before. */
@@ -30,15 +37,16 @@ static int errand_try(sqlock *m, struct errand *e, int again, int *stale)
 
     *stale = 0;
     memset(&e->err, 0, sizeof e->err);
-    if ((rc = pool_take(m, e->use, NULL, errand_until(e), &c, &e->err)) != 0)
+    if ((rc = errand_take_conn(m, e, &c)) != 0)
         return rc;
     *stale = c->used;
-    errand_note_conn(m, e, c);
     until = errand_until(e);
     rc = call_rows(m, c, NULL, e->stmt, e->values, e->n,
                    again ? hosts_room(m, sqlock_now_us(), until) : until, e->rows, &e->sent,
                    &e->err);
+    mutex_lock(&m->mu);
     pool_give(m, c, rc != 0 && (e->err.flags & SQLOCK_RECONNECT));
+    mutex_unlock(&m->mu);
     return rc;
 }
 

@@ -314,15 +314,20 @@ int handshake_server(sqlock *m, struct conn *c, int64_t deadline, sqlock_error *
 int handshake_serves(sqlock *m, struct conn *c, sqlock_op *op, sqlock_stmt stmt, int64_t deadline,
                      sqlock_error *err)
 {
-    int needed = request_kind(stmt)->since, rc = texts_has(m->texts, stmt, err);
+    int needed = request_kind(stmt)->since, rc;
 
-    if (rc != 0)
-        return rc; /* no migration of this driver would help */
-    if (c->schema < needed && c->used && (rc = handshake(m, c, op, 1, deadline, err)) != 0)
-        return rc;
-    assert(c->busy);
+    assert(c->busy && mutex_is_mine(&m->mu));
     if (c->schema >= needed)
         return 0;
+    if ((rc = texts_has(m->texts, stmt, err)) != 0)
+        return rc; /* no migration of this driver would help */
+    if (c->used) {
+        mutex_unlock(&m->mu);
+        rc = handshake(m, c, op, 1, deadline, err);
+        mutex_lock(&m->mu);
+    }
+    if (rc != 0 || c->schema >= needed)
+        return rc;
     return sqlock_error_set(
         err, SQLOCK_ESCHEMA, 0,
         "the schema is version %d, and version %d is needed: run the migrations", c->schema,

@@ -13,7 +13,7 @@ int handshake(sqlock *m, struct conn *c, sqlock_op *op, int last_resort, int64_t
               sqlock_error *err);
 
 /* 0, or SQLOCK_ESCHEMA: the connection's schema is older than this request needs. Leases need no
- * more than handshake() has checked. SQLOCK_EREFUSED: the driver lacks the request. */
+ * more than handshake() has checked. m->mu is held, and is released meanwhile. */
 int handshake_serves(sqlock *m, struct conn *c, sqlock_op *op, sqlock_stmt stmt, int64_t deadline,
                      sqlock_error *err);
 

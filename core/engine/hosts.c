@@ -218,6 +218,8 @@ void hosts_failed(sqlock *m, const struct conn *c, int64_t sent, sqlock_error *e
     if (m->n_hosts <= 1 || (!silent && err->code != SQLOCK_EREADONLY))
         return;
     err->flags |= SQLOCK_RETRY | SQLOCK_RECONNECT;
+    mutex_unlock(&m->mu);
     hosts_pass_over(m, c->host);
     server_leave(m, c);
+    mutex_lock(&m->mu);
 }

@@ -21,7 +21,8 @@ int hosts_walk(sqlock *m, hosts_visit *visit, void *arg, int64_t deadline, sqloc
 /* Until when a request that is sent now may go on, so that there is time left for another host. */
 int64_t hosts_room(const sqlock *m, int64_t now, int64_t deadline);
 /* A request that was sent at that time has failed with err. If its host has fallen silent or has
- * become read-only, the next walk begins behind it, and err says to reconnect. */
+ * become read-only, the next walk begins behind it, and err says to reconnect. m->mu is held, and
+ * is released meanwhile. */
 void hosts_failed(sqlock *m, const struct conn *c, int64_t sent, sqlock_error *err);
 
 #endif

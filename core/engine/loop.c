@@ -225,14 +225,15 @@ void loop_let_others(sqlock *m)
 
     if (me == NULL)
         return;
-    mutex_lock(&m->mu);
     LIST_EACH(at, &m->loop->lanes)
     {
         others += LIST_MEMBER(at, struct lane, in_loop)->ready;
     }
+    if (others == 0)
+        return;
     mutex_unlock(&m->mu);
-    if (others > 0)
-        coroutine_wait(me, -1, 0, -1, 0);
+    coroutine_wait(me, -1, 0, -1, 0);
+    mutex_lock(&m->mu);
 }
 
 /* ---- its life -------------------------------------------------------------------------------- */

@@ -32,7 +32,7 @@ int loop_blocks(sqlock *m);
 /* For such a caller: let run(arg), which may block, be done on a coroutine, and step meanwhile. */
 void loop_do(sqlock *m, void (*run)(void *arg), void *arg);
 /* On a coroutine that is about to send: let those that are ready come as far, so that their
- * requests go along. */
+ * requests go along. m->mu is held, and is released meanwhile. */
 void loop_let_others(sqlock *m);
 /* The manager stops: let everything under way come to its end. */
 void loop_stop(sqlock *m);

@@ -10,10 +10,13 @@
 static int manager_try_connection(sqlock *m, sqlock_error *err)
 {
     struct conn *c;
-    int rc = pool_take(m, POOL_CALLS, NULL, sqlock_now_us() + m->request_us, &c, err);
+    int rc;
 
+    mutex_lock(&m->mu);
+    rc = pool_take(m, POOL_CALLS, NULL, sqlock_now_us() + m->request_us, &c, err);
     if (rc == 0)
         pool_give(m, c, 0);
+    mutex_unlock(&m->mu);
     return rc;
 }
 

@@ -210,14 +210,14 @@ static int pool_wait(sqlock *m, enum pool_use use, sqlock_op *op, int64_t deadli
     return rc;
 }
 
-/* The connection is open to the manager's server, or not open. */
+/* The connection is open to the manager's server, or not open. m->mu is held, and is released
+ * meanwhile. */
 static int pool_take_place(sqlock *m, enum pool_use use, sqlock_op *op, int64_t deadline,
                            struct conn **out, sqlock_error *err)
 {
     struct conn *c = NULL;
     int rc = 0;
 
-    mutex_lock(&m->mu);
     if (!m->stopping && (op == NULL || !op->end_attempt))
         c = pool_find_free(m, use, deadline, 0);
     if (c != NULL)
@@ -226,7 +226,6 @@ static int pool_take_place(sqlock *m, enum pool_use use, sqlock_op *op, int64_t 
         rc = pool_wait(m, use, op, deadline, &c, err);
     if (rc == 0)
         pool_close_unfit(m, c, 0);
-    mutex_unlock(&m->mu);
     *out = c;
     return rc;
 }
@@ -351,16 +350,21 @@ static int pool_connect_place(sqlock *m, struct conn *c, sqlock_op *op, int64_t 
 
 /* Renewals give a call half of the time that is left, which leaves time for another call. An
  * opening may take three quarters, so that a usual opening is not broken off. */
-static int64_t pool_connect_by(sqlock *m, enum pool_use use, int64_t deadline)
+static int64_t pool_connect_by(const sqlock *m, enum pool_use use, int64_t deadline)
 {
-    int64_t now = sqlock_now_us(), by;
+    int64_t now = sqlock_now_us();
 
-    if (use != POOL_RENEWALS)
-        return deadline;
-    mutex_lock(&m->mu);
-    by = time_min(now + 2 * m->opening, deadline + (deadline - now) / 2);
-    mutex_unlock(&m->mu);
-    return by > deadline ? by : deadline;
+    return use != POOL_RENEWALS ? deadline
+                                : time_max(deadline, time_min(now + 2 * m->opening,
+                                                              deadline + (deadline - now) / 2));
+}
+
+/* Open c, or make its handshake again, if the op requests that. Without the mutex. */
+static int pool_make_ready(sqlock *m, struct conn *c, sqlock_op *op, int64_t connect_by,
+                           int64_t deadline, sqlock_error *err)
+{
+    return c->native == NULL ? pool_connect_place(m, c, op, connect_by, err)
+                             : handshake(m, c, op, 1, deadline, err);
 }
 
 int pool_take(sqlock *m, enum pool_use use, sqlock_op *op, int64_t deadline, struct conn **out,
@@ -371,11 +375,13 @@ int pool_take(sqlock *m, enum pool_use use, sqlock_op *op, int64_t deadline, str
 
     if ((rc = pool_take_place(m, use, op, deadline, &c, err)) != 0)
         return rc;
-    deadline = time_min(deadline, c->until);
-    if (c->native == NULL)
-        rc = pool_connect_place(m, c, op, pool_connect_by(m, use, deadline), err);
-    else if (op != NULL && op->needs_handshake)
-        rc = handshake(m, c, op, 1, deadline, err);
+    if (c->native == NULL || (op != NULL && op->needs_handshake)) {
+        int64_t until = time_min(deadline, c->until), connect_by = pool_connect_by(m, use, until);
+
+        mutex_unlock(&m->mu);
+        rc = pool_make_ready(m, c, op, connect_by, until, err);
+        mutex_lock(&m->mu);
+    }
     if (rc != 0) {
         if (op != NULL && c->until != TIME_NEVER)
             op->patient = 1;
@@ -401,20 +407,13 @@ void pool_cancel_call(sqlock *m, struct conn *c)
         sqlock_wake_set(c->wake);
 }
 
-void pool_give_locked(sqlock *m, struct conn *c, int broken)
+void pool_give(sqlock *m, struct conn *c, int broken)
 {
     assert(c->busy && !c->running);
     pool_close_unfit(m, c, broken);
     c->busy = 0;
     c->used = 1;
     pool_wake_next(m);
-}
-
-void pool_give(sqlock *m, struct conn *c, int broken)
-{
-    mutex_lock(&m->mu);
-    pool_give_locked(m, c, broken);
-    mutex_unlock(&m->mu);
 }
 
 void pool_close_all(sqlock *m)

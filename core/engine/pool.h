@@ -20,13 +20,12 @@ struct pool_waiter {
 
 /* Take an open connection that has made the handshake. Waits and connects until deadline. If op
  * requests it, the handshake is made again. op, if not NULL, may cancel it. Returns 0, a code, or
- * POOL_JOINED. */
+ * POOL_JOINED. m->mu is held, and is released meanwhile. */
 int pool_take(sqlock *m, enum pool_use use, sqlock_op *op, int64_t deadline, struct conn **out,
               sqlock_error *err);
-/* Give the connection back. If it is broken, close it first. */
+/* Give the connection back. If it is broken, close it first. m->mu is held, and is released while
+ * a connection is closed. */
 void pool_give(sqlock *m, struct conn *c, int broken);
-/* The same. m->mu is held, and is released while a connection is closed. */
-void pool_give_locked(sqlock *m, struct conn *c, int broken);
 /* End the call or the opening that is under way on the connection. A call that may pause only wakes
  * its thread, which decides. m->mu is held. */
 void pool_cancel_call(sqlock *m, struct conn *c);

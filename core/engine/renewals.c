@@ -259,11 +259,9 @@ void renewals_mend(sqlock *m)
 
     if (2 * m->opening > most)
         most = time_min(2 * m->opening, left / 2);
-    mutex_unlock(&m->mu);
     rc = pool_take(m, POOL_RESERVED, NULL, now + time_min(most, m->request_us), &c, &err);
     if (rc == 0)
         pool_give(m, c, 0);
-    mutex_lock(&m->mu);
     begun = now;
     now = sqlock_now_us();
     m->mend_at = rc == 0 ? TIME_NEVER : now + time_max(MEND_AGAIN_US, MEND_PART * (now - begun));
