@@ -81,19 +81,6 @@ void call_take_over(sqlock *m, struct conn *c, sqlock_op *op)
         m->driver->cancel(c->native, c->call);
 }
 
-/* The call was cancelled because another connection met another server. Its caller did not cancel
- * it. */
-static int call_moved_away(sqlock *m, const struct conn *c, const sqlock_op *op, int rc,
-                           sqlock_error *err)
-{
-    int moved = !server_is_ours(m, c) && !m->stopping && (op == NULL || !op->end_attempt);
-
-    return moved && rc == SQLOCK_ECANCELLED
-               ? sqlock_error_set(err, SQLOCK_EUNREACH, err->flags | SQLOCK_RETRY,
-                                  "another server took over during the request")
-               : rc;
-}
-
 /* One of its requests has the flag. */
 static int call_is(const struct call *k, unsigned flag)
 {
@@ -124,9 +111,16 @@ static unsigned call_doubt(const struct call *k)
     return doubt;
 }
 
-/* What an old server has done may be unknown to the new one. */
-static int call_forgotten(const struct call *k, sqlock_error *err)
+/* Another server has replaced the one of this call. What the old one has done may be unknown to the
+ * new one. If the call was cancelled because of that, its caller did not cancel it. */
+static int call_moved_away(const sqlock *m, const sqlock_op *op, const struct call *k, int rc,
+                           sqlock_error *err)
 {
+    if (rc == SQLOCK_ECANCELLED && !m->stopping && (op == NULL || !op->end_attempt))
+        return sqlock_error_set(err, SQLOCK_EUNREACH, err->flags | SQLOCK_RETRY,
+                                "another server took over during the request");
+    if (rc != 0 || !call_is(k, SQLOCK_REQ_FORGOTTEN))
+        return rc;
     rows_clear(k->rows);
     return sqlock_error_set(err, SQLOCK_EUNREACH, SQLOCK_RETRY | SQLOCK_RECONNECT | call_doubt(k),
                             "another server took over while this one answered");
@@ -157,8 +151,8 @@ int call_wait(sqlock *m, struct conn *c, struct call *k, sqlock_error *err)
     return rc;
 }
 
-/* Returns 1 if the connection is not to the manager's server any more. */
-static int call_end(sqlock *m, struct conn *c, sqlock_op *op, const struct call *k)
+int call_leave(sqlock *m, struct conn *c, sqlock_op *op, const struct call *k, int rc,
+               sqlock_error *err)
 {
     int64_t server_now = rows_int(k->rows, 0, SQLOCK_COL_NOW, 0);
     int moved = !server_is_ours(m, c);
@@ -167,17 +161,8 @@ static int call_end(sqlock *m, struct conn *c, sqlock_op *op, const struct call 
     /* Learn nothing from another server's clock, or from one that may be a replica. */
     if (c->accepted && !moved && server_now != 0)
         manager_saw_clock(m, k->sent, k->received, server_now);
-    return moved;
-}
-
-int call_leave(sqlock *m, struct conn *c, sqlock_op *op, const struct call *k, int rc,
-               sqlock_error *err)
-{
-    int moved = call_end(m, c, op, k);
-
-    rc = call_moved_away(m, c, op, rc, err);
-    if (rc == 0 && moved && call_is(k, SQLOCK_REQ_FORGOTTEN))
-        rc = call_forgotten(k, err);
+    if (moved)
+        rc = call_moved_away(m, op, k, rc, err);
     if (rc != 0)
         hosts_failed(m, c, k->sent, err);
     if (rc == SQLOCK_ETIMEOUT) /* this call's time is up, but perhaps not that of what it is for */

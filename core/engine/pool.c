@@ -164,9 +164,9 @@ static void pool_sleep(sqlock *m, struct pool_waiter *w)
 
 /* Close a connection that is broken, or not to the manager's server any more. m->mu is held, and is
  * released meanwhile. */
-static void pool_close_unfit(sqlock *m, struct conn *c, int broken)
+static void pool_close(sqlock *m, struct conn *c)
 {
-    if (c->native == NULL || (!broken && server_is_ours(m, c)))
+    if (c->native == NULL)
         return;
     mutex_unlock(&m->mu);
     m->driver->close(c->native);
@@ -224,8 +224,8 @@ static int pool_take_place(sqlock *m, enum pool_use use, sqlock_op *op, int64_t 
         pool_claim(m, use, c);
     else
         rc = pool_wait(m, use, op, deadline, &c, err);
-    if (rc == 0)
-        pool_close_unfit(m, c, 0);
+    if (rc == 0 && !server_is_ours(m, c))
+        pool_close(m, c);
     *out = c;
     return rc;
 }
@@ -410,7 +410,8 @@ void pool_cancel_call(sqlock *m, struct conn *c)
 void pool_give(sqlock *m, struct conn *c, int broken)
 {
     assert(c->busy && !c->running);
-    pool_close_unfit(m, c, broken);
+    if (broken || !server_is_ours(m, c))
+        pool_close(m, c);
     c->busy = 0;
     c->used = 1;
     pool_wake_next(m);
