@@ -155,33 +155,27 @@ static int attempt_finish(sqlock_op *op, const struct plan *p, struct conn *c, s
 }
 
 /* With the mutex, which is released meanwhile. */
-static int attempt_make(sqlock_op *op, const struct plan *p, sqlock_rows *rows, struct answer *a)
-{
-    struct conn *c;
-    int rc;
-
-    do
-        rc = attempt_connect(op, p, &c);
-    while (rc == 0 && batch_pass_on(op, c));
-    if (rc != 0)
-        return rc;
-    if (op->joins)
-        loop_let_others(op->m);
-    return attempt_finish(op, p, c, batch_collect(op), rows, a);
-}
-
-/* The same, if no other op has taken the request along. */
 static int attempt_once(sqlock_op *op, const struct plan *p, sqlock_rows *rows, struct answer *a)
 {
     struct batch *b;
     struct conn *c;
-    int rc = op->taken_along ? POOL_JOINED : attempt_make(op, p, rows, a);
+    int rc = POOL_JOINED;
 
-    if (rc == POOL_JOINED)
-        rc = batch_await(op);
-    if (rc != BATCH_LEADS)
-        return rc;
-    b = batch_take_lead(op, &c);
+    if (!op->taken_along) /* by another op */
+        do
+            rc = attempt_connect(op, p, &c);
+        while (rc == 0 && batch_pass_on(op, c));
+    if (rc == 0) {
+        if (op->joins)
+            loop_let_others(op->m);
+        b = batch_collect(op);
+    } else {
+        if (rc == POOL_JOINED)
+            rc = batch_await(op);
+        if (rc != BATCH_LEADS)
+            return rc;
+        b = batch_take_lead(op, &c);
+    }
     return attempt_finish(op, p, c, b, rows, a);
 }
 

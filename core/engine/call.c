@@ -202,14 +202,15 @@ void answer_clear(struct answer *a)
 
 void answer_read(const sqlock_rows *rows, size_t row, struct answer *out)
 {
+    const struct rows_line line = rows_line(rows, row);
     const void *label;
     size_t len;
 
-    out->outcome = (int)rows_int(rows, row, SQLOCK_COL_OUTCOME, SQLOCK_OUT_NONE);
-    out->token = rows_int(rows, row, SQLOCK_COL_TOKEN, 0);
-    out->left = rows_int(rows, row, SQLOCK_COL_LEFT, INT64_MIN);
-    out->now = rows_int(rows, row, SQLOCK_COL_NOW, 0);
-    out->since = rows_int(rows, row, SQLOCK_COL_SINCE, 0);
+    out->outcome = (int)line_int(line, SQLOCK_COL_OUTCOME, SQLOCK_OUT_NONE);
+    out->token = line_int(line, SQLOCK_COL_TOKEN, 0);
+    out->left = line_int(line, SQLOCK_COL_LEFT, INT64_MIN);
+    out->now = line_int(line, SQLOCK_COL_NOW, 0);
+    out->since = line_int(line, SQLOCK_COL_SINCE, 0);
     if ((label = rows_bytes(rows, row, SQLOCK_COL_LABEL, &len)) == NULL)
         return;
     len = len <= LABEL_MAX ? len : text_whole(label, LABEL_MAX);

@@ -29,24 +29,39 @@ void rows_clear(sqlock_rows *rows);
 
 /* The number of the request that this row answers. */
 size_t rows_request(const sqlock_rows *rows, size_t row);
+/* The cells of one row: none if there is no such row. */
+struct rows_line {
+    const struct rows_cell *cells;
+    size_t n;
+};
+static inline struct rows_line rows_line(const sqlock_rows *r, size_t row)
+{
+    size_t first, end;
+
+    if (row >= r->n_rows)
+        return (struct rows_line){NULL, 0};
+    first = r->rows[row].first;
+    end = row + 1 < r->n_rows ? r->rows[row + 1].first : r->n_cells;
+    return (struct rows_line){&r->cells[first], end - first};
+}
+
 /* NULL: there is no such cell. */
 static inline const struct rows_cell *rows_cell_at(const sqlock_rows *r, size_t row, size_t column)
 {
-    size_t at, end;
+    struct rows_line line = rows_line(r, row);
 
-    if (row >= r->n_rows)
-        return NULL;
-    at = r->rows[row].first + column;
-    end = row + 1 < r->n_rows ? r->rows[row + 1].first : r->n_cells;
-    return at < end ? &r->cells[at] : NULL;
+    return column < line.n ? &line.cells[column] : NULL;
 }
 
 /* A cell as a number, or `otherwise` if it is NULL, bytes or missing. */
+static inline int64_t line_int(struct rows_line line, size_t column, int64_t otherwise)
+{
+    return column < line.n && line.cells[column].type == SQLOCK_INT ? line.cells[column].i
+                                                                    : otherwise;
+}
 static inline int64_t rows_int(const sqlock_rows *r, size_t row, size_t column, int64_t otherwise)
 {
-    const struct rows_cell *cell = rows_cell_at(r, row, column);
-
-    return cell != NULL && cell->type == SQLOCK_INT ? cell->i : otherwise;
+    return line_int(rows_line(r, row), column, otherwise);
 }
 
 /* A cell that is a number or NULL, as a value. A cell that is bytes or missing gives NULL. */
