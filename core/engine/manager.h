@@ -155,7 +155,9 @@ struct sqlock_lock {
 struct request {
     sqlock_stmt stmt;
     const sqlock_value *values; /* few, or the verb's own */
-    sqlock_value few[REQUEST_VALUES];
+    struct request_values {
+        sqlock_value v[REQUEST_VALUES];
+    } few;
     size_t n;          /* it is made so many times, with values for each */
     sqlock_rows *rows; /* where the answer's rows go, if the verb keeps them; otherwise NULL */
 };

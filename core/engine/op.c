@@ -261,14 +261,12 @@ void op_abandon(sqlock_op *op)
                        sqlock_error_set(&op->err, SQLOCK_ECANCELLED, 0, "the manager was closed"));
 }
 
-int op_send(sqlock_op *op, sqlock_stmt stmt, const sqlock_value *values, size_t n_values)
+int op_send(sqlock_op *op, sqlock_stmt stmt)
 {
     struct request *r = &op->request;
 
-    assert(n_values >= 1 && n_values <= REQUEST_VALUES);
-    memcpy(r->few, values, n_values * sizeof *values);
     r->stmt = stmt;
-    r->values = r->few;
+    r->values = r->few.v;
     r->n = 1;
     r->rows = NULL;
     return 1;

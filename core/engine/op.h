@@ -88,11 +88,11 @@ void op_offer(sqlock_op *op, int64_t now, struct answer *out);
 
 /* For verbs: these only change values. */
 
-/* Send this request next, with these values. Returns 1. */
-int op_send(sqlock_op *op, sqlock_stmt stmt, const sqlock_value *values, size_t n_values);
+/* Send this request next, with the values in op->request.few. Returns 1. */
+int op_send(sqlock_op *op, sqlock_stmt stmt);
+/* The same, with these values. */
 #define OP_SEND(op, stmt, ...)                                                                     \
-    op_send(op, stmt, (const sqlock_value[]){__VA_ARGS__},                                         \
-            sizeof((const sqlock_value[]){__VA_ARGS__}) / sizeof(sqlock_value))
+    ((op)->request.few = (struct request_values){{__VA_ARGS__}}, op_send(op, stmt))
 /* End the op. If code is not 0, op->err was filled. */
 void op_done(sqlock_op *op, int code);
 /* Choose the next request at that time. The op still ends at its deadline. */
