@@ -69,17 +69,16 @@ struct plan {
     enum pool_use use;
 };
 
-static struct plan attempt_plan(const sqlock_op *op, int64_t now)
+static void attempt_plan(const sqlock_op *op, int64_t now, struct plan *p)
 {
     sqlock *m = op->m;
-    struct plan p = {.deadline = time_min(attempt_end(op, now), now + m->request_us)};
+    int waits = attempt_waits(op);
 
+    p->deadline = time_min(attempt_end(op, now), now + m->request_us);
     if (op->async && m->loop == NULL)
-        p.deadline = time_min(p.deadline, attempt_async_limit(m, now));
-    p.connected =
-        time_min(p.deadline, op->refused && attempt_waits(op) ? op_last_try(op) : op->deadline);
-    p.use = attempt_waits(op) || op->patient ? POOL_CALLS : POOL_URGENT;
-    return p;
+        p->deadline = time_min(p->deadline, attempt_async_limit(m, now));
+    p->connected = time_min(p->deadline, op->refused && waits ? op_last_try(op) : op->deadline);
+    p->use = waits || op->patient ? POOL_CALLS : POOL_URGENT;
 }
 
 /* With the mutex, which is released meanwhile. Returns POOL_JOINED if the request went into another
@@ -95,8 +94,9 @@ static int attempt_connect(sqlock_op *op, const struct plan *p, struct conn **ou
         return rc;
     if (rc == 0) {
         op->stale = (*out)->used;
-        rc = handshake_serves(m, *out, op, op->request.stmt, time_min(p->connected, (*out)->until),
-                              &op->err);
+        if ((*out)->schema < request_kind(op->request.stmt)->since)
+            rc = handshake_serves(m, *out, op, op->request.stmt,
+                                  time_min(p->connected, (*out)->until), &op->err);
         if (rc != 0)
             pool_give(m, *out, op->err.flags & SQLOCK_RECONNECT);
     }
@@ -185,7 +185,7 @@ static void attempt_begin(sqlock_op *op, int64_t now, struct answer *out, struct
     error_clear(&op->err);
     op->stale = 0;
     out->received = out->sent = now;
-    *p = attempt_plan(op, now);
+    attempt_plan(op, now, p);
     op->until = p->deadline;
     op->joins = batch_may_join(op);
     op->answer = out;

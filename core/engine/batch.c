@@ -223,27 +223,24 @@ static void batch_join(struct batch *b, sqlock_op *leader)
 
 struct batch *batch_collect(sqlock_op *leader)
 {
-    sqlock *m = leader->m;
-    struct gathering g = {leader, 0, 0, 0, NULL};
-    struct batch *b = NULL;
+    struct gathering g;
+    struct batch *b;
 
-    if ((leader->company != NULL || !list_is_empty(&m->waiting)) && batch_may_join(leader)) {
-        g.now = sqlock_now_us();
-        batch_gather(&g);
-        b = g.n > 1 ? batch_new(g.n, g.n_values) : NULL;
-    }
-    if (b != NULL) {
-        g = (struct gathering){leader, g.now, 0, 0, b};
-        batch_gather(&g);
-        batch_keep_each_name_once(b);
-    }
-    if (b != NULL && b->n > 1) {
+    if ((leader->company == NULL && list_is_empty(&leader->m->waiting)) || !batch_may_join(leader))
+        return NULL;
+    g = (struct gathering){leader, sqlock_now_us(), 0, 0, NULL};
+    batch_gather(&g);
+    if (g.n <= 1 || (b = batch_new(g.n, g.n_values)) == NULL)
+        return NULL;
+    g = (struct gathering){leader, g.now, 0, 0, b};
+    batch_gather(&g);
+    batch_keep_each_name_once(b);
+    if (b->n > 1) {
         batch_join(b, leader);
-    } else if (b != NULL) {
-        batch_free(b);
-        b = NULL;
+        return b;
     }
-    return b;
+    batch_free(b);
+    return NULL;
 }
 
 /* It still wants its answer. */
@@ -468,17 +465,15 @@ static struct pool_waiter *batch_successor(sqlock_op *leader, int64_t now)
 
 int batch_pass_on(sqlock_op *leader, struct conn *c)
 {
-    sqlock *m = leader->m;
-    struct pool_waiter *next = NULL;
-    int64_t now = 0;
-    int passed;
+    struct pool_waiter *next;
+    int64_t now;
 
-    if (!list_is_empty(&m->waiting) && batch_may_join(leader)) {
-        now = sqlock_now_us();
-        next = batch_successor(leader, now);
-    }
-    passed = next != NULL && next->op->until - now > PASS_ON_FACTOR * (leader->until - now);
-    if (passed)
-        pool_hand_over(next, c);
-    return passed;
+    if (list_is_empty(&leader->m->waiting) || !batch_may_join(leader))
+        return 0;
+    now = sqlock_now_us();
+    next = batch_successor(leader, now);
+    if (next == NULL || next->op->until - now <= PASS_ON_FACTOR * (leader->until - now))
+        return 0;
+    pool_hand_over(next, c);
+    return 1;
 }

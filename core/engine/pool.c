@@ -359,39 +359,39 @@ static int64_t pool_connect_by(const sqlock *m, enum pool_use use, int64_t deadl
                                                               deadline + (deadline - now) / 2));
 }
 
-/* Open c, or make its handshake again, if the op requests that. Without the mutex. */
-static int pool_make_ready(sqlock *m, struct conn *c, sqlock_op *op, int64_t connect_by,
+/* The place c is the caller's. Open its connection, or make the handshake again, or give it back.
+ * m->mu is held, and is released meanwhile. */
+static int pool_make_ready(sqlock *m, enum pool_use use, struct conn *c, sqlock_op *op,
                            int64_t deadline, sqlock_error *err)
 {
-    return c->native == NULL ? pool_connect_place(m, c, op, connect_by, err)
-                             : handshake(m, c, op, 1, deadline, err);
+    int64_t until = time_min(deadline, c->until), connect_by = pool_connect_by(m, use, until);
+    int rc;
+
+    mutex_unlock(&m->mu);
+    rc = c->native == NULL ? pool_connect_place(m, c, op, connect_by, err)
+                           : handshake(m, c, op, 1, until, err);
+    mutex_lock(&m->mu);
+    if (rc == 0)
+        return 0;
+    if (op != NULL && c->until != TIME_NEVER)
+        op->patient = 1;
+    pool_give(m, c, 1);
+    return rc;
 }
 
 int pool_take(sqlock *m, enum pool_use use, sqlock_op *op, int64_t deadline, struct conn **out,
               sqlock_error *err)
 {
-    struct conn *c;
-    int rc;
+    int rc = pool_take_place(m, use, op, deadline, out, err);
+    struct conn *c = *out;
 
-    if ((rc = pool_take_place(m, use, op, deadline, &c, err)) != 0)
+    if (rc == 0 && (c->native == NULL || (op != NULL && op->needs_handshake)))
+        rc = pool_make_ready(m, use, c, op, deadline, err);
+    if (rc != 0)
         return rc;
-    if (c->native == NULL || (op != NULL && op->needs_handshake)) {
-        int64_t until = time_min(deadline, c->until), connect_by = pool_connect_by(m, use, until);
-
-        mutex_unlock(&m->mu);
-        rc = pool_make_ready(m, c, op, connect_by, until, err);
-        mutex_lock(&m->mu);
-    }
-    if (rc != 0) {
-        if (op != NULL && c->until != TIME_NEVER)
-            op->patient = 1;
-        pool_give(m, c, 1);
-        return rc;
-    }
     if (op != NULL)
         op->needs_handshake = 0;
     assert(c->busy && c->native != NULL);
-    *out = c;
     return 0;
 }
 
