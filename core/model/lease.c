@@ -10,15 +10,17 @@
  * (NTP's limit; Mills, RFC 5905). */
 #define MARGIN_PART 10
 
-/* All allowed changes. An event that is not listed leaves the state as it is. */
+/* All allowed changes. An event that is not listed leaves the state as it is. In each state, what
+ * happens to every lease comes first. */
 const struct lease_edge lease_edges[] = {
     {SQLOCK_UNSURE, LEASE_GRANTED, SQLOCK_HELD, "the deadline counts from before the request"},
+    {SQLOCK_UNSURE, LEASE_RELEASED, SQLOCK_RELEASED, "settled: the release was applied"},
     {SQLOCK_UNSURE, LEASE_RENEWED, SQLOCK_HELD, "it was guarded, and is still ours"},
     {SQLOCK_UNSURE, LEASE_TICK, SQLOCK_LOST, "it was guarded, and nothing can extend it any more"},
     {SQLOCK_UNSURE, LEASE_DENIED, SQLOCK_LOST, "settled: it is not ours"},
     {SQLOCK_UNSURE, LEASE_RELEASING, SQLOCK_UNSURE, "it was guarded, which no longer counts"},
-    {SQLOCK_UNSURE, LEASE_RELEASED, SQLOCK_RELEASED, "settled: the release was applied"},
     {SQLOCK_UNSURE, LEASE_CLOSED, SQLOCK_LOST, "no one is left to settle it"},
+    {SQLOCK_HELD, LEASE_RELEASING, SQLOCK_UNSURE, "only the answer decides from here on"},
     {SQLOCK_HELD, LEASE_RENEWED, SQLOCK_HELD, "the deadline counts from before the request"},
     {SQLOCK_HELD, LEASE_TICK, SQLOCK_AT_RISK, "two thirds of the lease without a renewal"},
     {SQLOCK_HELD, LEASE_TICK, SQLOCK_LOST, "no proof is left that the row is still ours"},
@@ -26,7 +28,6 @@ const struct lease_edge lease_edges[] = {
     {SQLOCK_HELD, LEASE_JUMPED, SQLOCK_LOST, "the server's clock has passed the lease's end"},
     {SQLOCK_HELD, LEASE_MOVED, SQLOCK_AT_RISK, "a server took over that may lack it"},
     {SQLOCK_HELD, LEASE_DENIED, SQLOCK_LOST, "the database says so"},
-    {SQLOCK_HELD, LEASE_RELEASING, SQLOCK_UNSURE, "only the answer decides from here on"},
     {SQLOCK_HELD, LEASE_CLOSED, SQLOCK_LOST, "no one is left to renew it"},
     {SQLOCK_AT_RISK, LEASE_RENEWED, SQLOCK_HELD, "the database answers again"},
     {SQLOCK_AT_RISK, LEASE_TICK, SQLOCK_LOST, "no proof is left that the row is still ours"},
