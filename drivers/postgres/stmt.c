@@ -145,8 +145,8 @@ static size_t script_packet(const struct pg_conn *c, const sqlock_script *script
 {
     size_t n = 1;
 
-    if (!PG_CAP_GROUPS || stmt >= SQLOCK_STMT_COUNT || c->adopted || c->in_tx ||
-        !(c->looked[stmt] || (script->flags & SQLOCK_REQ_ONCE)))
+    if (stmt >= SQLOCK_STMT_COUNT || !(c->looked[stmt] || (script->flags & SQLOCK_REQ_ONCE)) ||
+        !PG_CAP_GROUPS || c->adopted || c->in_tx)
         return 1;
     while (n < script->n_steps && n < PG_GROUPS_MAX && (script->steps[n].flags & SQLOCK_STEP_LOOK))
         n++;
@@ -247,7 +247,7 @@ int pg_run(void *conn, const sqlock_call *number, sqlock_stmt stmt, const sqlock
     c->lazy = number != NULL && (number->flags & SQLOCK_CALL_LAZY);
     if (number != NULL && number->n_more > 0) {
         rc = pg_run_groups(c, &call, &all, number, rows);
-    } else if (n > 1 && script->n_array_steps > 0) {
+    } else if (n == 1 || script->n_array_steps > 0) {
         rc = request_run(c, &call, &all, rows, 0); /* column index says which answer is whose */
     } else {
         for (size_t i = c->under_way ? c->at.request : 0; rc == 0 && i < n; i++) {

@@ -130,25 +130,31 @@ static int wait_for_socket(struct pg_conn *c, const struct pg_call *call, int ev
     return rc;
 }
 
-/* The next result, NULL after ReadyForQuery. PQgetResult() blocks while PQisBusy(), except on a
- * broken connection, where it returns the reason. A failed write is not the end: the server's
- * reason for closing may still be readable. */
-int pg_next_result(struct pg_conn *c, const struct pg_call *call, PGresult **out_res)
+/* Until PQgetResult() does not block. A failed write is not the end: the server's reason for
+ * closing may still be readable. */
+static int wait_for_result(struct pg_conn *c, const struct pg_call *call)
 {
-    while (PQisBusy(c->pg)) {
+    do {
         int unsent = PQflush(c->pg) == 1;
         int rc = wait_for_socket(c, call, unsent ? POLLIN | POLLOUT : POLLIN);
 
         if (rc != 0)
             return rc;
-        if (!PQconsumeInput(c->pg)) {
-            if (PQstatus(c->pg) != CONNECTION_BAD)
-                return pg_fail_lost(c, call);
-            break;
-        }
-    }
-    *out_res = PQgetResult(c->pg);
+        if (!PQconsumeInput(c->pg))
+            return PQstatus(c->pg) != CONNECTION_BAD ? pg_fail_lost(c, call) : 0;
+    } while (PQisBusy(c->pg));
     return 0;
+}
+
+/* The next result, NULL after ReadyForQuery. PQgetResult() blocks while PQisBusy(), except on a
+ * broken connection, where it returns the reason. */
+int pg_next_result(struct pg_conn *c, const struct pg_call *call, PGresult **out_res)
+{
+    int rc = PQisBusy(c->pg) ? wait_for_result(c, call) : 0;
+
+    if (rc == 0)
+        *out_res = PQgetResult(c->pg);
+    return rc;
 }
 
 int pg_result_is_success(const PGresult *res)
