@@ -16,7 +16,7 @@
 #define STATE_WIDTH 10
 
 struct text {
-    char bytes[16384];
+    char bytes[65536];
     size_t len;
 };
 
