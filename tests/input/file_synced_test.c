@@ -1,8 +1,11 @@
 /* SQLite: what is granted is on the disk before it is told (P1, P2): syncs are counted here. A
  * release in WAL mode does not wait for that, and may be undone by a power cut (P5). */
+#include <sqlock/many.h>
+
 #include <sqlite3.h>
 #include <sqlock/sqlite.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -125,6 +128,39 @@ TEST(test_P5_release_that_a_power_cut_undid_stands_until_its_lease_ends)
     next = lock_take(m, "x", 0, 0); /* waits */
     assert_true(sqlock_lock_token(next) > token);
     lock_give(next);
+    sqlock_close(m);
+}
+
+enum { NAMES = 64 };
+
+/* Whatever goes out together waits once: many grants, or a release with a grant. */
+TEST(test_many_grants_of_one_commit_wait_for_the_disk_once)
+{
+    char *path = new_migrated(), texts[NAMES][8];
+    const char *names[NAMES];
+    sqlock_lock *locks[NAMES], *lock = NULL;
+    int released = -1;
+    sqlock *m;
+
+    lite_exec_at(path, wal);
+    m = db_open(file_db(path));
+    warm_up(m);
+    for (int i = 0; i < NAMES; i++) {
+        snprintf(texts[i], sizeof texts[i], "n%d", i);
+        names[i] = texts[i];
+    }
+    for (int again = 0; again < 3; again++) {
+        atomic_store(&syncs, 0);
+        assert_ok(sqlock_acquire_each(m, names, NAMES, NULL, locks, NULL, &err), &err);
+        assert_int_equal(atomic_exchange(&syncs, 0), 1);
+        assert_ok(sqlock_end_each(locks, NAMES, NULL, &err), &err);
+        assert_int_equal(atomic_load(&syncs), 0);
+        assert_ok(sqlock_swap(m, &lock, again % 2 == 0 ? "x" : "y", NULL, &released, &err), &err);
+        assert_int_equal(atomic_exchange(&syncs, 0), 1);
+        assert_int_equal(released, 0);
+    }
+    assert_ok(sqlock_lock_end(&lock, &err), &err);
+    assert_int_equal(atomic_load(&syncs), 0);
     sqlock_close(m);
 }
 
