@@ -190,14 +190,14 @@ static char *cut(char *s, int at)
 }
 
 /* mysql://user:password@host:port/database?socket=PATH, without percent signs. */
-static struct own *connect_to(const char *url, int thread)
+static struct own *connect_to(const char *url, int client)
 {
     char text[1024], *user = text, *options, *database, *host, *password, *port, *socket;
     struct own *own = calloc(1, sizeof *own);
 
     if (own == NULL)
         bench_die("out of memory");
-    snprintf(own->name, sizeof own->name, "bench %d", thread);
+    snprintf(own->name, sizeof own->name, "bench %d", client);
     snprintf(text, sizeof text, "%s", strstr(url, "://") + 3);
     options = cut(text, '?');
     socket = options != NULL && strncmp(options, "socket=", 7) == 0 ? options + 7 : NULL;
@@ -247,13 +247,13 @@ static void create(const char *url)
 }
 
 /* As sqlock's sessions work. */
-static void *start(const struct bench_db *db, void *shared, int thread)
+static void *start(const struct bench_db *db, void *shared, int client)
 {
     static const char session[] = "SET time_zone = '+00:00';"
                                   "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED";
     const sqlock_script *handshake = &db->scripts[SQLOCK_STMT_HANDSHAKE];
     const char *note = handshake->steps[handshake->n_steps - 2].sql;
-    struct own *own = connect_to(db->url, thread);
+    struct own *own = connect_to(db->url, client);
 
     (void)shared;
     ask(own, session, sizeof session - 1);
@@ -306,6 +306,33 @@ static void run(const char *url, const char *sql)
     end(own);
 }
 
+static double asked; /* statements that only count */
+
+static double status(struct own *own, const char *sql)
+{
+    MYSQL_RES *res;
+    double value;
+
+    if (mysql_query(own->my, sql) != 0 || (res = mysql_store_result(own->my)) == NULL)
+        die(own);
+    value = atof(mysql_fetch_row(res)[1]);
+    mysql_free_result(res);
+    asked++;
+    return value;
+}
+
+static struct bench_counts count(const struct bench_db *db, int on)
+{
+    struct own *own = connect_to(db->url, 0);
+    struct bench_counts counts;
+
+    (void)on;
+    counts.statements = status(own, "SHOW GLOBAL STATUS LIKE 'Questions'") - asked;
+    counts.commits = status(own, "SHOW GLOBAL STATUS LIKE 'Handler_commit'");
+    end(own);
+    return counts;
+}
+
 static MYSQL_STMT *prepare(struct own *own, const char *sql, MYSQL_BIND *params)
 {
     MYSQL_STMT *stmt = mysql_stmt_init(own->my);
@@ -322,9 +349,9 @@ static MYSQL_BIND parameter_at(enum enum_field_types type, void *at, unsigned lo
         .buffer_type = type, .buffer = at, .buffer_length = len != NULL ? *len : 8, .length = len};
 }
 
-static void *lean_start(const struct bench_db *db, void *shared, int thread)
+static void *lean_start(const struct bench_db *db, void *shared, int client)
 {
-    struct own *own = connect_to(db->url, thread);
+    struct own *own = connect_to(db->url, client);
     struct lean *lean = own->lean = calloc(1, sizeof *lean);
 
     (void)shared;
@@ -378,13 +405,14 @@ const struct bench_client bench_mysql = {
     .driver = sqlock_driver_mysql,
     .create = create,
     .run = run,
+    .count = count,
     .lean_table = "CREATE TABLE bench_lean (name VARBINARY(255) PRIMARY KEY, "
                   "owner VARBINARY(16), token BIGINT NOT NULL DEFAULT 0, "
                   "expires DATETIME(6) NOT NULL DEFAULT '2000-01-01') ENGINE = InnoDB",
     .bare = {.name = "our SQL in libmariadb", .start = start, .end = end, .pair = pair},
     .lean = {.name = "lean loop",
-             .open = bench_lean_open,
-             .close = bench_lean_close,
+             .prepare = bench_lean_prepare,
+             .clean = bench_lean_clean,
              .start = lean_start,
              .end = lean_end,
              .pair = lean_pair},

@@ -10,6 +10,8 @@
 
 #include "bench.h"
 
+#define RELOAD_US 200000 /* until all sessions have seen new settings */
+
 enum { BOOL = 16, BYTES = 17, INT = 20 }; /* OIDs of boolean, bytea and int8 */
 
 struct own {
@@ -31,7 +33,12 @@ static void prepare(struct own *own, const char *as, const char *sql, int n, con
     PQclear(res);
 }
 
-static struct own *connect_to(const char *url, int thread)
+static void ignore(void *arg, const char *notice)
+{
+    (void)arg, (void)notice;
+}
+
+static struct own *connect_to(const char *url, int client)
 {
     struct own *own = malloc(sizeof *own);
 
@@ -40,15 +47,16 @@ static struct own *connect_to(const char *url, int thread)
     own->pg = PQconnectdb(url);
     if (PQstatus(own->pg) != CONNECTION_OK)
         bench_die("bare loop: %s", PQerrorMessage(own->pg));
-    snprintf(own->name, sizeof own->name, "bench %d", thread);
+    PQsetNoticeProcessor(own->pg, ignore, NULL);
+    snprintf(own->name, sizeof own->name, "bench %d", client);
     return own;
 }
 
-static void *start(const struct bench_db *db, void *shared, int thread)
+static void *start(const struct bench_db *db, void *shared, int client)
 {
     static const Oid acquire[] = {BYTES, BYTES, BYTES, INT, INT, INT, BYTES};
     static const Oid release[] = {BYTES, BYTES, BYTES, INT, BOOL};
-    struct own *own = connect_to(db->url, thread);
+    struct own *own = connect_to(db->url, client);
 
     (void)shared;
     prepare(own, "a", db->scripts[SQLOCK_STMT_ACQUIRE].steps[0].sql, 7, acquire);
@@ -109,10 +117,54 @@ static void run(const char *url, const char *sql)
     end(own);
 }
 
-static struct own *lean_start_with(const struct bench_db *db, int thread, const char *give_back)
+static double ask(const char *url, const char *sql)
+{
+    struct own *own = connect_to(url, 0);
+    PGresult *res = PQexec(own->pg, sql);
+    double value;
+
+    check(own, res, PGRES_TUPLES_OK);
+    value = atof(PQgetvalue(res, 0, 0));
+    PQclear(res);
+    end(own);
+    return value;
+}
+
+static void track(const char *url, const char *alter)
+{
+    run(url, alter);
+    ask(url, "SELECT pg_reload_conf()::int");
+    sqlock_sleep_us(RELOAD_US);
+}
+
+/* run.sh loads pg_stat_statements into its own server, and leaves it off: statements that are
+ * counted take longer. A commit that writes has taken a number. */
+static struct bench_counts count(const struct bench_db *db, int on)
+{
+    static int counts_statements;
+    struct bench_counts counts = {-1, -1};
+
+    if (on)
+        counts_statements =
+            ask(db->url, "SELECT count(*) FROM pg_settings "
+                         "WHERE name = 'pg_stat_statements.track' AND setting = 'none'") == 1;
+    if (on && counts_statements) {
+        run(db->url, "CREATE EXTENSION IF NOT EXISTS pg_stat_statements");
+        track(db->url, "ALTER SYSTEM SET pg_stat_statements.track = 'top'");
+    }
+    counts.commits = ask(db->url, "SELECT txid_snapshot_xmax(txid_current_snapshot())");
+    if (counts_statements)
+        counts.statements = ask(db->url, "SELECT coalesce(sum(calls), 0) FROM pg_stat_statements "
+                                         "WHERE query !~ 'pg_stat_statements|txid_'");
+    if (!on && counts_statements)
+        track(db->url, "ALTER SYSTEM RESET pg_stat_statements.track");
+    return counts;
+}
+
+static struct own *lean_start_with(const struct bench_db *db, int client, const char *give_back)
 {
     static const Oid take[] = {BYTES, BYTES}, give[] = {BYTES, BYTES, INT};
-    struct own *own = connect_to(db->url, thread);
+    struct own *own = connect_to(db->url, client);
 
     prepare(own, "t",
             "UPDATE bench_lean SET owner = $2, token = token + 1, "
@@ -127,16 +179,16 @@ static struct own *lean_start_with(const struct bench_db *db, int thread, const 
     "UPDATE bench_lean SET owner = NULL, expires = DEFAULT "                                       \
     "WHERE name = $1 AND owner = $2 AND token = $3"
 
-static void *lean_start(const struct bench_db *db, void *shared, int thread)
+static void *lean_start(const struct bench_db *db, void *shared, int client)
 {
     (void)shared;
-    return lean_start_with(db, thread, GIVE_BACK);
+    return lean_start_with(db, client, GIVE_BACK);
 }
 
-static void *lean_lazy_start(const struct bench_db *db, void *shared, int thread)
+static void *lean_lazy_start(const struct bench_db *db, void *shared, int client)
 {
     (void)shared;
-    return lean_start_with(db, thread,
+    return lean_start_with(db, client,
                            GIVE_BACK " AND set_config('synchronous_commit', 'off', true) = 'off'");
 }
 
@@ -168,13 +220,14 @@ const struct bench_client bench_postgres = {
     .database = "postgres",
     .driver = sqlock_driver_postgres,
     .run = run,
+    .count = count,
     .lean_table = "CREATE TABLE bench_lean (name bytea PRIMARY KEY, owner bytea, "
                   "token bigint NOT NULL DEFAULT 0, "
                   "expires timestamptz NOT NULL DEFAULT '-infinity') WITH (fillfactor = 50)",
     .bare = {.name = "our SQL in libpq", .start = start, .end = end, .pair = pair},
     .lean = {.name = "lean loop",
-             .open = bench_lean_open,
-             .close = bench_lean_close,
+             .prepare = bench_lean_prepare,
+             .clean = bench_lean_clean,
              .start = lean_start,
              .end = end,
              .pair = lean_pair},

@@ -1,8 +1,10 @@
 /* SQLite's prepared statements and nothing else: sqlock's own, in the transactions that it makes of
  * them, and the leanest that make a lock. */
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include <sqlite3.h>
 
@@ -28,7 +30,7 @@ static sqlite3_stmt *prepare(struct own *own, const char *sql)
     return stmt;
 }
 
-static struct own *connect_to(const char *url, int thread)
+static struct own *connect_to(const char *url, int client)
 {
     struct own *own = calloc(1, sizeof *own);
 
@@ -38,14 +40,14 @@ static struct own *connect_to(const char *url, int thread)
         sqlite3_busy_timeout(own->db, WAIT_MS) != SQLITE_OK ||
         sqlite3_exec(own->db, "PRAGMA synchronous = FULL", NULL, NULL, NULL) != SQLITE_OK)
         bench_die("bare loop: %s", sqlite3_errmsg(own->db));
-    snprintf(own->name, sizeof own->name, "bench %d", thread);
+    snprintf(own->name, sizeof own->name, "bench %d", client);
     return own;
 }
 
-static void *start(const struct bench_db *db, void *shared, int thread)
+static void *start(const struct bench_db *db, void *shared, int client)
 {
     const sqlock_script *acquire = &db->scripts[SQLOCK_STMT_ACQUIRE];
-    struct own *own = connect_to(db->url, thread);
+    struct own *own = connect_to(db->url, client);
 
     (void)shared;
     own->begin = prepare(own, "BEGIN IMMEDIATE");
@@ -127,6 +129,50 @@ static void pair(void *arg)
     step(own, own->commit);
 }
 
+/* ---- what is counted ------------------------------------------------------------------------- */
+
+static struct counters {
+    atomic_long statements, commits;
+} * counters; /* of all processes */
+
+static int count_statement(unsigned type, void *to, void *stmt, void *sql)
+{
+    (void)type, (void)to, (void)stmt, (void)sql;
+    counters->statements++;
+    return 0;
+}
+
+static int count_commit(void *to)
+{
+    (void)to;
+    counters->commits++;
+    return 0;
+}
+
+static int watch(sqlite3 *db, char **error, const sqlite3_api_routines *api)
+{
+    (void)error, (void)api;
+    sqlite3_trace_v2(db, SQLITE_TRACE_STMT, count_statement, NULL);
+    sqlite3_commit_hook(db, count_commit, NULL);
+    return SQLITE_OK;
+}
+
+/* Every connection of this process and of its children is watched, sqlock's too. */
+static void create(const char *url)
+{
+    (void)url;
+    counters =
+        mmap(NULL, sizeof *counters, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (counters == MAP_FAILED || sqlite3_auto_extension((void (*)(void))watch) != SQLITE_OK)
+        bench_die("SQLite cannot be watched");
+}
+
+static struct bench_counts count(const struct bench_db *db, int on)
+{
+    (void)db, (void)on;
+    return (struct bench_counts){(double)counters->statements, (double)counters->commits};
+}
+
 /* ---- the lean loop --------------------------------------------------------------------------- */
 
 static void run(const char *url, const char *sql)
@@ -138,9 +184,9 @@ static void run(const char *url, const char *sql)
     end(own);
 }
 
-static void *lean_start(const struct bench_db *db, void *shared, int thread)
+static void *lean_start(const struct bench_db *db, void *shared, int client)
 {
-    struct own *own = connect_to(db->url, thread);
+    struct own *own = connect_to(db->url, client);
 
     (void)shared;
     own->take =
@@ -209,14 +255,16 @@ static void lean_lazy_pair(void *arg)
 const struct bench_client bench_sqlite = {
     .database = "sqlite",
     .driver = sqlock_driver_sqlite,
+    .create = create,
     .run = run,
+    .count = count,
     .lean_table = "CREATE TABLE bench_lean (name TEXT PRIMARY KEY, owner BLOB, "
                   "token INTEGER NOT NULL DEFAULT 0, expires INTEGER NOT NULL DEFAULT 0) "
                   "WITHOUT ROWID",
     .bare = {.name = "our SQL in sqlite3", .start = start, .end = end, .pair = pair},
     .lean = {.name = "lean loop",
-             .open = bench_lean_open,
-             .close = bench_lean_close,
+             .prepare = bench_lean_prepare,
+             .clean = bench_lean_clean,
              .start = lean_start,
              .end = end,
              .pair = lean_pair},

@@ -6,45 +6,57 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include <sqlock/driver.h>
 
-#define BENCH_THREADS_MAX 64
-#define BENCH_RUNS_MAX    31
-#define BENCH_WAYS_MAX    3
-#define BENCH_LEASE_MS    30000
-#define BENCH_LOOK_MS     1000 /* with less for a run it is a look, which is short in all else too */
-#define BENCH_LEASES      100000 /* that the bars for leases are about */
+#define BENCH_CLIENTS_MAX   256
+#define BENCH_PROCESSES_MAX 4
+#define BENCH_RUNS_MAX      31
+#define BENCH_ENTRIES_MAX   12
+#define BENCH_LEASE_MS      30000
+#define BENCH_LOOK_MS       1000 /* with less for a run it is a look, which is short in all else too */
+#define BENCH_LEASES        100000 /* that the bars for leases are about */
 
-/* A database to measure on, migrated and empty of locks. */
+/* A server to measure on. A database is migrated and empty of locks. */
 struct bench_db {
+    const char *name; /* "postgres" */
     const char *url;
+    pid_t pid; /* of its first process; 0: unknown, or it has none */
+    /* NULL where it is not one of sqlock's databases. */
     const sqlock_driver *driver;
     const sqlock_script *scripts; /* rendered, for the bare loops */
     const struct bench_client *client;
 };
 
-/* All of it ends the program with a message when the database fails: a benchmark that went on would
+/* All of it ends the program with a message when the server fails: a benchmark that went on would
  * measure something else. */
 struct bench_way {
     const char *name;
-    /* What all threads share; NULL where there is nothing. */
+    /* Before its first process starts, and after the last has ended; NULL: nothing to do. */
+    void (*prepare)(const struct bench_db *db, int clients);
+    void (*clean)(const struct bench_db *db);
+    /* What all threads of a process share; NULL where there is nothing. */
     void *(*open)(const struct bench_db *db, int threads);
-    void (*close)(const struct bench_db *db, void *shared);
-    /* Around each turn of this way; NULL where there is nothing to do. */
-    void (*turn_begins)(void);
-    void (*turn_ends)(void);
-    /* One thread's own. */
-    void *(*start)(const struct bench_db *db, void *shared, int thread);
+    void (*close)(void *shared);
+    /* One thread's own. Clients have numbers from 0, over all processes. */
+    void *(*start)(const struct bench_db *db, void *shared, int client);
     void (*end)(void *own);
-    /* Acquire and release the thread's own lock once. */
+    /* Acquire and release the client's own lock once. */
     void (*pair)(void *own);
+    int requests; /* that a pair sends, where nothing can count them */
 };
 
 extern const struct bench_way bench_sqlock;         /* a connection for each thread */
 extern const struct bench_way bench_sqlock_durable; /* the same, and releases wait for the disk */
-extern const struct bench_way bench_sqlock_default; /* default options */
-extern const struct bench_way bench_sqlock_alone;   /* the same, and each request goes alone */
+extern const struct bench_way bench_one;            /* a manager with default options */
+extern const struct bench_way bench_one_durable;    /* the same, and releases wait for the disk */
+extern const struct bench_way bench_one_alone;      /* default, and each request goes alone */
+
+/* What a server has done so far; less than 0: nobody knows. */
+struct bench_counts {
+    double statements, commits;
+};
 
 /* What is written with a client library alone. */
 struct bench_client {
@@ -54,6 +66,8 @@ struct bench_client {
     void (*create)(const char *url);
     /* Run a statement without an answer, on a connection of its own. */
     void (*run)(const char *url, const char *sql);
+    /* With `on` it counts from now on, without it no more. */
+    struct bench_counts (*count)(const struct bench_db *db, int on);
     /* sqlock's own statements. */
     struct bench_way bare;
     /* What a user would write who wants nothing but the lock: a kept row, one UPDATE to take it,
@@ -65,9 +79,9 @@ struct bench_client {
     struct bench_way lean_lazy;
 };
 
-/* The lean loop's table, with a row for each thread: the same on each database. */
-void *bench_lean_open(const struct bench_db *db, int threads);
-void bench_lean_close(const struct bench_db *db, void *shared);
+/* The lean loop's table, with a row for each client: the same on each database. */
+void bench_lean_prepare(const struct bench_db *db, int clients);
+void bench_lean_clean(const struct bench_db *db);
 
 extern const struct bench_client bench_sqlite, bench_postgres, bench_mysql;
 
@@ -82,32 +96,50 @@ struct bench_settings {
 /* Measure all, print it, and return it as JSON. */
 struct json_t *bench_measure(const struct bench_db *db, const struct bench_settings *s);
 
-/* One run of one way. */
-struct bench_run {
-    double pairs_per_s;
-    double p50_us, p99_us; /* of a pair */
-    double cpu_us;         /* of this process, all threads, for a pair */
-    double slowest;        /* pairs of the slowest thread, as a part of the threads' mean */
+/* So many clients, each a thread, of a way: evenly in so many processes, which are its own. */
+struct bench_entry {
+    const struct bench_db *db;
+    const struct bench_way *way;
+    int clients, processes;
 };
 
-/* A ratio, run by run. */
+/* One run of an entry. What nobody knows is less than 0. */
+struct bench_run {
+    double pairs_per_s;
+    double p50_us, p99_us;               /* of a pair */
+    double slowest;                      /* pairs of the slowest client, of the clients' mean */
+    double client_cpu_us, server_cpu_us; /* of all threads of all processes, for a pair */
+    double statements, commits;          /* that the server did, for a pair; of the first run */
+};
+
+/* A figure of several runs, or a ratio of two, run by run. */
 struct bench_ratio {
     double median, least, most;
 };
 
+struct bench_ratio bench_ratio_of(double *values, int n); /* sorts values */
+
 struct bench_comparison {
-    int threads, runs, n;
-    const struct bench_way *ways[BENCH_WAYS_MAX];
-    struct bench_run medians[BENCH_WAYS_MAX];
-    /* Of the first way to this one. */
-    struct bench_ratio rate[BENCH_WAYS_MAX], p99[BENCH_WAYS_MAX];
-    struct bench_ratio slowest; /* of the first way */
+    int runs, ms, n;
+    struct bench_entry entries[BENCH_ENTRIES_MAX];
+    struct bench_run all[BENCH_ENTRIES_MAX][BENCH_RUNS_MAX];
 };
 
-/* Run n ways in turns: so many runs, in each of which every way works for ms milliseconds. */
-struct bench_comparison bench_compare(const struct bench_db *db,
-                                      const struct bench_way *const *ways, int n, int threads,
-                                      int runs, int ms);
+/* Run n entries in turns: so many runs, in each of which every one works for ms milliseconds. */
+void bench_compare(struct bench_comparison *out, const struct bench_entry *entries, int n,
+                   const struct bench_settings *s);
+/* Of one field of entry number i. */
+struct bench_ratio bench_spread(const struct bench_comparison *c, int i, size_t field);
+/* Of one field of entry number i to the same of number k. */
+struct bench_ratio bench_ratio_to(const struct bench_comparison *c, int i, int k, size_t field);
+#define BENCH_SPREAD(c, i, field)      bench_spread(c, i, offsetof(struct bench_run, field))
+#define BENCH_RATIO_TO(c, i, k, field) bench_ratio_to(c, i, k, offsetof(struct bench_run, field))
+
+/* Its table, printed, and as JSON. */
+void bench_print_head(void);
+struct json_t *bench_print(const struct bench_comparison *c);
+/* A figure for each goal that it answers. */
+void bench_judge(const struct bench_db *db, const struct bench_comparison *c);
 
 /* So many pairs on one thread, for a tool that counts what they take. */
 void bench_pairs(const struct bench_db *db, int pairs);

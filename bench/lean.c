@@ -4,21 +4,19 @@
 
 #include "bench.h"
 
-void *bench_lean_open(const struct bench_db *db, int threads)
+void bench_lean_prepare(const struct bench_db *db, int clients)
 {
-    char rows[BENCH_THREADS_MAX * 16] = "INSERT INTO bench_lean (name) VALUES ('bench 0')";
+    char rows[BENCH_CLIENTS_MAX * 16] = "INSERT INTO bench_lean (name) VALUES ('bench 0')";
     size_t len = strlen(rows);
 
-    for (int i = 1; i < threads; i++)
+    for (int i = 1; i < clients; i++)
         len += (size_t)snprintf(rows + len, sizeof rows - len, ", ('bench %d')", i);
     db->client->run(db->url, "DROP TABLE IF EXISTS bench_lean");
     db->client->run(db->url, db->client->lean_table);
     db->client->run(db->url, rows);
-    return NULL;
 }
 
-void bench_lean_close(const struct bench_db *db, void *shared)
+void bench_lean_clean(const struct bench_db *db)
 {
-    (void)shared;
     db->client->run(db->url, "DROP TABLE bench_lean");
 }

@@ -1,10 +1,11 @@
 /* make bench: what a lock costs, beside what the database alone costs.
  *
- *   bench [--runs N] [--ms N] [--leases N] [--instructions OURS/ALL] [--json FILE] NAME=URL...
- *   bench --pairs N NAME=URL
+ *   bench [--runs N] [--ms N] [--leases N] [--instructions OURS/ALL] [--json FILE]
+ * NAME[:PID]=URL... bench --pairs N NAME=URL bench --port
  *
  * Tables on stdout, the same figures in FILE. The second form makes N pairs on one thread, and
- * measures nothing: instructions.sh counts what they take. */
+ * measures nothing: instructions.sh counts what they take. The third prints a port that is free. */
+#include <arpa/inet.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,25 +33,42 @@ static const struct bench_client *const clients[] = {
     NULL,
 };
 
-static const struct bench_client *find_client(const char *name, size_t len)
+static const struct bench_client *find_client(const char *name)
 {
     for (const struct bench_client *const *c = clients; *c != NULL; c++)
-        if (strlen((*c)->database) == len && memcmp((*c)->database, name, len) == 0)
+        if (strcmp((*c)->database, name) == 0)
             return *c;
-    bench_die("there is no database called %.*s here", (int)len, name);
+    bench_die("there is no database called %s here", name);
 }
 
-static json_t *visit(const char *url, const struct bench_client *client,
-                     const struct bench_settings *s)
+/* NAME=URL, or NAME:PID=URL. Changes the text. */
+static struct bench_db read_db(char *text)
 {
-    struct bench_db db = {.url = url, .driver = client->driver(), .client = client};
+    struct bench_db db = {.name = text};
+    char *eq = strchr(text, '='), *colon;
+
+    if (eq == NULL)
+        bench_die("%s is not NAME=URL", text);
+    *eq = '\0';
+    db.url = eq + 1;
+    if ((colon = strchr(text, ':')) != NULL) {
+        *colon = '\0';
+        db.pid = atoi(colon + 1);
+    }
+    return db;
+}
+
+static json_t *visit(struct bench_db db, const struct bench_settings *s)
+{
     struct texts *texts = NULL;
     sqlock_error err;
     json_t *out = NULL;
 
-    if (client->create != NULL)
-        client->create(url);
-    if (sqlock_migrate(db.driver, url, NULL, NULL, &err) != 0 ||
+    db.client = find_client(db.name);
+    db.driver = db.client->driver();
+    if (db.client->create != NULL)
+        db.client->create(db.url);
+    if (sqlock_migrate(db.driver, db.url, NULL, NULL, &err) != 0 ||
         texts_render(db.driver->dialect, NULL, NULL, &texts, &err) != 0)
         bench_die("%s", err.text);
     db.scripts = texts_scripts(texts);
@@ -62,6 +80,19 @@ static json_t *visit(const char *url, const struct bench_client *client,
     return out;
 }
 
+static void print_free_port(void)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t len = sizeof at;
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+    if (bind(fd, (struct sockaddr *)&at, len) != 0 ||
+        getsockname(fd, (struct sockaddr *)&at, &len) != 0)
+        bench_die("there is no free port");
+    printf("%d\n", ntohs(at.sin_port));
+    exit(0);
+}
+
 static void read_options(int argc, char **argv, struct bench_settings *s)
 {
     static const struct option options[] = {{"runs", required_argument, NULL, 'r'},
@@ -70,6 +101,7 @@ static void read_options(int argc, char **argv, struct bench_settings *s)
                                             {"pairs", required_argument, NULL, 'p'},
                                             {"instructions", required_argument, NULL, 'i'},
                                             {"json", required_argument, NULL, 'j'},
+                                            {"port", no_argument, NULL, 'P'},
                                             {NULL, 0, NULL, 0}};
     int c;
 
@@ -86,6 +118,8 @@ static void read_options(int argc, char **argv, struct bench_settings *s)
             sscanf(optarg, "%lf/%lf", &s->instructions, &s->all_instructions);
         else if (c == 'j')
             s->json = optarg;
+        else if (c == 'P')
+            print_free_port();
         else
             exit(64);
     }
@@ -101,29 +135,26 @@ static void print_head(const struct bench_settings *s)
     if (s->pairs > 0)
         return;
     printf(
-        "acquire and release, each thread its own lock; medians of %d runs of %d ms each way,\n"
-        "run in turns. ratio: of the first way to this one, the median of the %d, with the least\n"
-        "and the most. slowest: the pairs of the slowest thread, of the mean\n\n"
-        "database  threads  way                    pairs/s  p50 us  p99 us cpu us slowest   "
-        "ratio\n",
+        "Acquire and release, each client its own lock; medians of %d runs of %d ms each way, run\n"
+        "in turns. n: clients, or clients of a process x processes. slow: pairs of the slowest\n"
+        "client, of the mean. stmts, commits: what the server does for a pair. cpu us, server: "
+        "CPU\n"
+        "time of a pair, of the clients and of the server. ratio: of the first way to this one, "
+        "the\n"
+        "median of the %d, with the least and the most.\n\n",
         s->runs, s->ms, s->runs);
+    bench_print_head();
 }
 
 int main(int argc, char **argv)
 {
-    struct bench_settings s = {.runs = 5, .ms = 2000};
+    struct bench_settings s = {.runs = 5, .ms = 1000};
     json_t *all = json_object(), *databases = json_array();
 
     read_options(argc, argv, &s);
     print_head(&s);
-    for (int i = optind; i < argc; i++) {
-        const char *eq = strchr(argv[i], '=');
-
-        if (eq == NULL)
-            bench_die("%s is not NAME=URL", argv[i]);
-        json_array_append_new(databases,
-                              visit(eq + 1, find_client(argv[i], (size_t)(eq - argv[i])), &s));
-    }
+    for (int i = optind; i < argc; i++)
+        json_array_append_new(databases, visit(read_db(argv[i]), &s));
     json_object_set_new(all, "databases", databases);
     if (s.pairs == 0)
         json_object_set_new(all, "figures", bench_figures());

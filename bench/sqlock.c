@@ -1,5 +1,5 @@
-/* sqlock's own ways: one manager for all threads, with a connection for each or with the default
- * options, and the latter once more without requests that go out together. */
+/* sqlock's own ways: one manager for all threads of a process, with a connection for each or with
+ * the default options, and the latter once more without requests that go out together. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -41,29 +41,31 @@ static void *open_durable(const struct bench_db *db, int threads)
     return open_flagged(db, threads, SQLOCK_OPEN_DURABLE_RELEASE);
 }
 
-static void *open_default(const struct bench_db *db, int threads)
+static void *open_one(const struct bench_db *db, int threads)
 {
     (void)threads;
     return open_with(db, NULL);
 }
 
-static void close_manager(const struct bench_db *db, void *shared)
+static void *open_one_durable(const struct bench_db *db, int threads)
 {
-    (void)db;
-    sqlock_close(shared);
+    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
+
+    (void)threads;
+    o.flags = SQLOCK_OPEN_DURABLE_RELEASE;
+    return open_with(db, &o);
 }
 
-static int usual_most;
-
-static void go_alone(void)
+/* In a process of its own. */
+static void *open_one_alone(const struct bench_db *db, int threads)
 {
-    usual_most = batch_most;
     batch_most = 1;
+    return open_one(db, threads);
 }
 
-static void go_as_usual(void)
+static void close_manager(void *shared)
 {
-    batch_most = usual_most;
+    sqlock_close(shared);
 }
 
 static void *start(const struct bench_db *db, void *shared, int number)
@@ -97,9 +99,10 @@ static void pair(void *arg)
 
 const struct bench_way bench_sqlock = WAY(.name = "sqlock", .open = open_connections);
 const struct bench_way bench_sqlock_durable = WAY(.name = "sqlock, durable", .open = open_durable);
-const struct bench_way bench_sqlock_default = WAY(.name = "sqlock, default", .open = open_default);
-const struct bench_way bench_sqlock_alone = WAY(.name = "sqlock, each alone", .open = open_default,
-                                                .turn_begins = go_alone, .turn_ends = go_as_usual);
+const struct bench_way bench_one = WAY(.name = "one manager", .open = open_one);
+const struct bench_way bench_one_durable =
+    WAY(.name = "one manager, durable", .open = open_one_durable);
+const struct bench_way bench_one_alone = WAY(.name = "one manager, alone", .open = open_one_alone);
 
 void bench_pairs(const struct bench_db *db, int pairs)
 {

@@ -42,6 +42,13 @@ double bench_percentile(double *values, size_t n, double p)
     return values[(size_t)(p * (double)(n - 1) + 0.5)];
 }
 
+struct bench_ratio bench_ratio_of(double *values, int n)
+{
+    const double median = bench_percentile(values, (size_t)n, 0.5);
+
+    return (struct bench_ratio){.median = median, .least = values[0], .most = values[n - 1]};
+}
+
 /* As cheap as it gets: the bare loops are not to be slowed by it. */
 void bench_owner(unsigned char owner[SQLOCK_OWNER_SIZE])
 {
