@@ -327,7 +327,8 @@ static struct bench_counts count(const struct bench_db *db, int on)
     struct bench_counts counts;
 
     (void)on;
-    counts.statements = status(own, "SHOW GLOBAL STATUS LIKE 'Questions'") - asked;
+    counts.statements = status(own, "SHOW GLOBAL STATUS LIKE 'Questions'");
+    counts.statements -= asked;
     counts.commits = status(own, "SHOW GLOBAL STATUS LIKE 'Handler_commit'");
     end(own);
     return counts;
@@ -400,11 +401,18 @@ static void lean_pair(void *arg)
                   mysql_stmt_error(lean->give_back));
 }
 
+static void *login(const char *url)
+{
+    return connect_to(url, 0);
+}
+
 const struct bench_client bench_mysql = {
     .database = "mysql",
     .driver = sqlock_driver_mysql,
     .create = create,
     .run = run,
+    .login = login,
+    .logout = end,
     .count = count,
     .lean_table = "CREATE TABLE bench_lean (name VARBINARY(255) PRIMARY KEY, "
                   "owner VARBINARY(16), token BIGINT NOT NULL DEFAULT 0, "

@@ -216,10 +216,17 @@ static void lean_pair(void *arg)
     PQclear(res);
 }
 
+static void *login(const char *url)
+{
+    return connect_to(url, 0);
+}
+
 const struct bench_client bench_postgres = {
     .database = "postgres",
     .driver = sqlock_driver_postgres,
     .run = run,
+    .login = login,
+    .logout = end,
     .count = count,
     .lean_table = "CREATE TABLE bench_lean (name bytea PRIMARY KEY, owner bytea, "
                   "token bigint NOT NULL DEFAULT 0, "

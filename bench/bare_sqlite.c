@@ -252,11 +252,18 @@ static void lean_lazy_pair(void *arg)
     lean_wait(own, "PRAGMA synchronous = FULL");
 }
 
+static void *login(const char *url)
+{
+    return connect_to(url, 0);
+}
+
 const struct bench_client bench_sqlite = {
     .database = "sqlite",
     .driver = sqlock_driver_sqlite,
     .create = create,
     .run = run,
+    .login = login,
+    .logout = end,
     .count = count,
     .lean_table = "CREATE TABLE bench_lean (name TEXT PRIMARY KEY, owner BLOB, "
                   "token INTEGER NOT NULL DEFAULT 0, expires INTEGER NOT NULL DEFAULT 0) "

@@ -66,6 +66,9 @@ struct bench_client {
     void (*create)(const char *url);
     /* Run a statement without an answer, on a connection of its own. */
     void (*run)(const char *url, const char *sql);
+    /* A connection as an application opens it, and its end. */
+    void *(*login)(const char *url);
+    void (*logout)(void *conn);
     /* With `on` it counts from now on, without it no more. */
     struct bench_counts (*count)(const struct bench_db *db, int on);
     /* sqlock's own statements. */
@@ -91,6 +94,7 @@ struct bench_settings {
     int pairs;                             /* 0: measure; else only make so many */
     double instructions, all_instructions; /* of a pair: core and driver, the process; 0: unknown */
     const char *json;                      /* NULL: write none */
+    const char *command;                   /* sqlock; NULL: there is none */
 };
 
 /* Measure all, print it, and return it as JSON. */
@@ -143,6 +147,23 @@ void bench_judge(const struct bench_db *db, const struct bench_comparison *c);
 
 /* So many pairs on one thread, for a tool that counts what they take. */
 void bench_pairs(const struct bench_db *db, int pairs);
+
+/* Medians of how long our way and the other one take, each begun from nothing, and their ratio. */
+struct bench_first {
+    double us, other_us;
+    struct bench_ratio ratio;
+};
+/* Opening a manager until its first grant, beside two bare logins. */
+struct bench_first bench_first_grant(const struct bench_db *db, int runs, int times);
+/* `sqlock run NAME true` beside the database's own command with `select 1`, on PostgreSQL and
+ * SQLite. All 0 if there is no such command. */
+struct bench_first bench_command(const struct bench_db *db, const char *program, int runs,
+                                 int times);
+
+#define BENCH_RENEWED 64
+/* How much longer that many renewals take one by one, than in one request; 0 if they did not come
+ * together on a machine that is too busy. */
+struct bench_ratio bench_renew(const struct bench_db *db, int runs);
 
 struct bench_handover {
     int times;

@@ -4,8 +4,8 @@
 BENCH_JSON ?= $(BUILD)/bench.json
 
 .PHONY: bench
-bench: $(BUILD)/bench/bench
-	@bench/run.sh $< --json $(BENCH_JSON) $(BENCH)
+bench: $(BUILD)/bench/bench $(COMMAND) $(DRIVERS:%=$(BUILD)/libsqlock-%.$(SO))
+	@bench/run.sh $< $(COMMAND:%=--command %) --json $(BENCH_JSON) $(BENCH)
 
 bare := $(filter $(wildcard bench/bare_*.c),$(DRIVERS:%=bench/bare_%.c))
 flags_bench = -I. $(cflags_jansson) $(foreach d,$(bare:bench/bare_%.c=%),-DBENCH_HAVE_$(call upper,$d)=1) \

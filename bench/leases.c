@@ -1,64 +1,18 @@
-/* What held leases cost their process: CPU and memory. The driver is wrapped, and its renewals are
- * counted. */
+/* What held leases cost their process: CPU and memory. */
 #include <malloc.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
+#include <string.h>
 #include <unistd.h>
+
+#include "bench/counted.h"
 
 #include "bench.h"
 
-#define REQUESTS_MAX     100000
 #define FILLERS          32 /* threads that acquire */
 #define FILL_CONNECTIONS 8  /* on so many connections, where a batch does not do */
-
-static const sqlock_driver *inner;
-static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
-static double times_ms[REQUESTS_MAX];
-static size_t requests, renewed;
-static double in_driver_us; /* of CPU */
-static int counting;
-
-static double thread_cpu_us(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1000;
-}
-
-static int run_counted(void *conn, const sqlock_call *call, sqlock_stmt stmt,
-                       const sqlock_value *values, size_t n, int64_t deadline, sqlock_rows *rows,
-                       sqlock_error *err)
-{
-    double cpu_us = thread_cpu_us();
-    int64_t begun = sqlock_now_us();
-    int rc = inner->run(conn, call, stmt, values, n, deadline, rows, err);
-    int64_t ended = sqlock_now_us();
-
-    cpu_us = thread_cpu_us() - cpu_us;
-    pthread_mutex_lock(&mu);
-    if (counting && stmt == SQLOCK_STMT_RENEW && requests < REQUESTS_MAX) {
-        times_ms[requests++] = (double)(ended - begun) / 1000;
-        renewed += n;
-        in_driver_us += cpu_us;
-    }
-    pthread_mutex_unlock(&mu);
-    return rc;
-}
-
-static void count(int on)
-{
-    pthread_mutex_lock(&mu);
-    counting = on;
-    if (on) {
-        requests = renewed = 0;
-        in_driver_us = 0;
-    }
-    pthread_mutex_unlock(&mu);
-}
 
 /* Resident, in bytes. */
 static double resident(void)
@@ -124,20 +78,24 @@ static void clear(struct shelf *s)
 
 static void measure(struct bench_leases *out, int seconds)
 {
-    double cpu_us, us = (double)seconds * 1e6;
+    static double times_ms[COUNTED_MAX];
+    const double us = (double)seconds * 1e6;
+    const struct counted *c;
+    double cpu_us;
 
-    count(1);
+    counted_begin();
     cpu_us = bench_cpu_us();
     sqlock_sleep_us((int64_t)us);
     cpu_us = bench_cpu_us() - cpu_us;
-    count(0);
-    if (requests == 0)
+    c = counted_end();
+    if (c->requests == 0)
         bench_die("nothing was renewed");
+    memcpy(times_ms, c->ms, c->requests * sizeof *times_ms);
     out->cpu = cpu_us / us;
-    out->cpu_outside = (cpu_us - in_driver_us) / us;
-    out->renewed_per_s = (double)renewed / seconds;
-    out->leases_per_batch = (double)renewed / (double)requests;
-    out->batch_ms = bench_percentile(times_ms, requests, 0.5);
+    out->cpu_outside = (cpu_us - c->cpu_us) / us;
+    out->renewed_per_s = (double)c->leases / seconds;
+    out->leases_per_batch = (double)c->leases / (double)c->requests;
+    out->batch_ms = bench_percentile(times_ms, c->requests, 0.5);
 }
 
 struct bench_leases bench_hold(const struct bench_db *db, int leases, int lease_ms, int seconds)
@@ -145,15 +103,13 @@ struct bench_leases bench_hold(const struct bench_db *db, int leases, int lease_
     struct bench_leases result = {.leases = leases, .lease_ms = lease_ms};
     struct shelf s = {.leases = leases, .lease_ms = lease_ms};
     sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
-    sqlock_driver counted = *db->driver;
+    sqlock_driver driver = counted_driver(db->driver);
     sqlock_error err;
 
-    inner = db->driver;
-    counted.run = run_counted;
-    if (!(inner->caps & SQLOCK_CAP_BATCH))
+    if (!(driver.caps & SQLOCK_CAP_BATCH))
         o.connections = FILL_CONNECTIONS + 1;
     if ((s.locks = calloc((size_t)leases, sizeof(sqlock_lock *))) == NULL ||
-        sqlock_open(&counted, db->url, &o, &s.m, &err) != 0)
+        sqlock_open(&driver, db->url, &o, &s.m, &err) != 0)
         bench_die("%s", s.locks == NULL ? "out of memory" : err.text);
     malloc_trim(0); /* what others have used and freed would hide what leases take */
     result.rss_bytes = resident();

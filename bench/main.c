@@ -101,6 +101,7 @@ static void read_options(int argc, char **argv, struct bench_settings *s)
                                             {"pairs", required_argument, NULL, 'p'},
                                             {"instructions", required_argument, NULL, 'i'},
                                             {"json", required_argument, NULL, 'j'},
+                                            {"command", required_argument, NULL, 'c'},
                                             {"port", no_argument, NULL, 'P'},
                                             {NULL, 0, NULL, 0}};
     int c;
@@ -118,6 +119,8 @@ static void read_options(int argc, char **argv, struct bench_settings *s)
             sscanf(optarg, "%lf/%lf", &s->instructions, &s->all_instructions);
         else if (c == 'j')
             s->json = optarg;
+        else if (c == 'c')
+            s->command = optarg;
         else if (c == 'P')
             print_free_port();
         else

@@ -14,6 +14,11 @@ static int is_sqlite(const struct bench_db *db)
     return strcmp(db->name, "sqlite") == 0;
 }
 
+static int is_look(const struct bench_settings *s)
+{
+    return s->ms < BENCH_LOOK_MS;
+}
+
 /* ---- acquire and release --------------------------------------------------------------------- */
 
 /* Entries of a comparison, while it is put together. */
@@ -126,7 +131,7 @@ static json_t *compare_pairs(const struct bench_db *db, const struct bench_setti
 
 static json_t *hand_over(const struct bench_db *db, const struct bench_settings *s)
 {
-    struct bench_handover h = bench_hand_over(db, s->ms < BENCH_LOOK_MS ? 20 : 200);
+    struct bench_handover h = bench_hand_over(db, is_look(s) ? 20 : 200);
 
     printf("%-9s hand-over between two processes, %d times: p50 %.1f ms, p99 %.1f ms\n", db->name,
            h.times, h.p50_us / 1000, h.p99_us / 1000);
@@ -159,7 +164,7 @@ static void figures_of_leases(const struct bench_db *db, const struct bench_leas
 
 static json_t *hold(const struct bench_db *db, const struct bench_settings *s)
 {
-    const int is_look = s->leases < BENCH_LEASES, lease_ms = is_look ? LEASE_MS_OF_LOOK : LEASE_MS;
+    const int lease_ms = s->leases < BENCH_LEASES ? LEASE_MS_OF_LOOK : LEASE_MS;
     struct bench_leases l = bench_hold(db, s->leases, lease_ms, 2 * lease_ms / 3000);
 
     printf("%-9s %d leases of %d s: %.0f renewed a second, %.0f in a request of %.1f ms; "
@@ -174,6 +179,59 @@ static json_t *hold(const struct bench_db *db, const struct bench_settings *s)
                      l.cpu_outside, "resident_bytes", l.rss_bytes, "heap_bytes", l.heap_bytes,
                      "renewed_per_s", l.renewed_per_s, "leases_per_request", l.leases_per_batch,
                      "request_ms", l.batch_ms);
+}
+
+static json_t *print_first(const struct bench_db *db, const struct bench_first *f, const char *what,
+                           const char *other, double bar)
+{
+    char text[80];
+
+    printf("%-9s %s: %.1f ms; %s: %.1f ms; ratio %.2f (%.2f to %.2f)\n", db->name, what,
+           f->us / 1000, other, f->other_us / 1000, f->ratio.median, f->ratio.least, f->ratio.most);
+    fflush(stdout);
+    snprintf(text, sizeof text, "%s, of %s", what, other);
+    bench_figure(db->name, text, f->ratio, bar > 0 ? BENCH_AT_MOST : BENCH_NO_BAR, bar);
+    return json_pack("{s:f, s:f, s:f}", "us", f->us, "other_us", f->other_us, "ratio",
+                     f->ratio.median);
+}
+
+static json_t *first_grant(const struct bench_db *db, const struct bench_settings *s)
+{
+    const struct bench_first f = bench_first_grant(db, s->runs, is_look(s) ? 5 : 40);
+
+    return print_first(db, &f, "open to first grant", "two bare logins",
+                       strcmp(db->name, "postgres") == 0 ? 1.3 : 0);
+}
+
+static json_t *command(const struct bench_db *db, const struct bench_settings *s)
+{
+    const char *other = is_sqlite(db) ? "sqlite3" : "psql";
+    struct bench_first f = {0};
+
+    if (strcmp(db->name, "mysql") == 0)
+        return json_null();
+    if (s->command != NULL)
+        f = bench_command(db, s->command, s->runs, is_look(s) ? 3 : 20);
+    if (f.us <= 0) {
+        printf("%-9s sqlock run: SKIPPED, there is no %s\n", db->name,
+               s->command != NULL ? other : "command sqlock");
+        return json_null();
+    }
+    return print_first(db, &f, "sqlock run true", other, is_sqlite(db) ? 1.5 : 1.2);
+}
+
+static json_t *renew(const struct bench_db *db, const struct bench_settings *s)
+{
+    const struct bench_ratio r = bench_renew(db, s->runs);
+    char text[80];
+
+    if (r.median <= 0) {
+        printf("%-9s renewals at once: SKIPPED, the machine is too busy for them\n", db->name);
+        return json_null();
+    }
+    snprintf(text, sizeof text, "%d renewals: time of one by one, of at once", BENCH_RENEWED);
+    bench_figure(db->name, text, r, BENCH_AT_LEAST, 40);
+    return json_pack("{s:i, s:f}", "leases", BENCH_RENEWED, "ratio", r.median);
 }
 
 static json_t *instructions(const struct bench_db *db, const struct bench_settings *s)
@@ -196,6 +254,9 @@ json_t *bench_measure(const struct bench_db *db, const struct bench_settings *s)
 
     json_object_set_new(out, "acquire_release", compare_pairs(db, s));
     json_object_set_new(out, "hand_over", hand_over(db, s));
+    json_object_set_new(out, "first_grant", first_grant(db, s));
+    json_object_set_new(out, "command", command(db, s));
+    json_object_set_new(out, "renewals_at_once", renew(db, s));
     json_object_set_new(out, "leases", hold(db, s));
     json_object_set_new(out, "instructions_of_a_pair", instructions(db, s));
     return out;
