@@ -1,14 +1,10 @@
 /* The client library's blocking calls and nothing else: the packets that sqlock's driver sends,
- * written by hand; and the leanest prepared statements that make a lock. */
+ * written by hand. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <mysql.h>
-
-#include <sqlock/mysql.h>
-
-#include "bench.h"
+#include "bench/bare_mysql.h"
 
 /* What changes from pair to pair has places of fixed width in a text that is made once. */
 #define OWNER_WIDTH (2 * SQLOCK_OWNER_SIZE)
@@ -27,7 +23,6 @@ struct own {
     MYSQL *my;
     char name[32];
     struct text acquire, release;
-    struct lean *lean; /* NULL: not the lean loop */
 };
 
 static const char hex_digits[] = "0123456789abcdef";
@@ -174,49 +169,6 @@ static void set_token(struct text *t, int64_t token)
 
 /* ---- the server ------------------------------------------------------------------------------ */
 
-static void die(struct own *own)
-{
-    bench_die("bare loop: %s", mysql_error(own->my));
-}
-
-/* What follows `at` in s, which ends there; NULL if it is not in s. */
-static char *cut(char *s, int at)
-{
-    char *p = s != NULL ? strchr(s, at) : NULL;
-
-    if (p != NULL)
-        *p++ = '\0';
-    return p;
-}
-
-/* mysql://user:password@host:port/database?socket=PATH, without percent signs. */
-static struct own *connect_to(const char *url, int client)
-{
-    char text[1024], *user = text, *options, *database, *host, *password, *port, *socket;
-    struct own *own = calloc(1, sizeof *own);
-
-    if (own == NULL)
-        bench_die("out of memory");
-    snprintf(own->name, sizeof own->name, "bench %d", client);
-    snprintf(text, sizeof text, "%s", strstr(url, "://") + 3);
-    options = cut(text, '?');
-    socket = options != NULL && strncmp(options, "socket=", 7) == 0 ? options + 7 : NULL;
-    database = cut(text, '/');
-    host = cut(text, '@');
-    if (host == NULL) {
-        host = text;
-        user = NULL;
-    }
-    password = cut(user, ':');
-    port = cut(host, ':');
-    if ((own->my = mysql_init(NULL)) == NULL ||
-        mysql_real_connect(own->my, host, user, password, database,
-                           port != NULL ? (unsigned)atoi(port) : 0, socket,
-                           CLIENT_MULTI_STATEMENTS) == NULL)
-        die(own);
-    return own;
-}
-
 /* Send a text, and read all of its answers; returns the token of the last one's row, -1 if that is
  * not `done`. If it has no row but has changed one: its last insert id. */
 static int64_t ask(struct own *own, const char *sql, size_t len)
@@ -235,15 +187,8 @@ static int64_t ask(struct own *own, const char *sql, size_t len)
         mysql_free_result(res);
     }
     if (mysql_errno(own->my) != 0)
-        die(own);
+        bare_mysql_die(own->my);
     return token;
-}
-
-/* The client library wants that before its first thread. */
-static void create(const char *url)
-{
-    (void)url;
-    mysql_library_init(0, NULL, NULL);
 }
 
 /* As sqlock's sessions work. */
@@ -253,9 +198,13 @@ static void *start(const struct bench_db *db, void *shared, int client)
                                   "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED";
     const sqlock_script *handshake = &db->scripts[SQLOCK_STMT_HANDSHAKE];
     const char *note = handshake->steps[handshake->n_steps - 2].sql;
-    struct own *own = connect_to(db->url, client);
+    struct own *own = calloc(1, sizeof *own);
 
     (void)shared;
+    if (own == NULL)
+        bench_die("out of memory");
+    own->my = bare_mysql_connect(db->url);
+    snprintf(own->name, sizeof own->name, "bench %d", client);
     ask(own, session, sizeof session - 1);
     ask(own, note, strlen(note));
     make_text(own, &own->acquire, &db->scripts[SQLOCK_STMT_ACQUIRE]);
@@ -287,141 +236,5 @@ static void pair(void *arg)
         bench_die("bare loop: %s was not released", own->name);
 }
 
-/* ---- the lean loop --------------------------------------------------------------------------- */
-
-struct lean {
-    MYSQL_STMT *take, *give_back;
-    unsigned char owner[SQLOCK_OWNER_SIZE];
-    unsigned long name_len, owner_len;
-    int64_t token;
-    MYSQL_BIND take_params[2], give_params[3];
-};
-
-static void run(const char *url, const char *sql)
-{
-    struct own *own = connect_to(url, 0);
-
-    if (mysql_query(own->my, sql) != 0)
-        die(own);
-    end(own);
-}
-
-static double asked; /* statements that only count */
-
-static double status(struct own *own, const char *sql)
-{
-    MYSQL_RES *res;
-    double value;
-
-    if (mysql_query(own->my, sql) != 0 || (res = mysql_store_result(own->my)) == NULL)
-        die(own);
-    value = atof(mysql_fetch_row(res)[1]);
-    mysql_free_result(res);
-    asked++;
-    return value;
-}
-
-static struct bench_counts count(const struct bench_db *db, int on)
-{
-    struct own *own = connect_to(db->url, 0);
-    struct bench_counts counts;
-
-    (void)on;
-    counts.statements = status(own, "SHOW GLOBAL STATUS LIKE 'Questions'");
-    counts.statements -= asked;
-    counts.commits = status(own, "SHOW GLOBAL STATUS LIKE 'Handler_commit'");
-    end(own);
-    return counts;
-}
-
-static MYSQL_STMT *prepare(struct own *own, const char *sql, MYSQL_BIND *params)
-{
-    MYSQL_STMT *stmt = mysql_stmt_init(own->my);
-
-    if (stmt == NULL || mysql_stmt_prepare(stmt, sql, (unsigned long)strlen(sql)) != 0 ||
-        mysql_stmt_bind_param(stmt, params) != 0)
-        die(own);
-    return stmt;
-}
-
-static MYSQL_BIND parameter_at(enum enum_field_types type, void *at, unsigned long *len)
-{
-    return (MYSQL_BIND){
-        .buffer_type = type, .buffer = at, .buffer_length = len != NULL ? *len : 8, .length = len};
-}
-
-static void *lean_start(const struct bench_db *db, void *shared, int client)
-{
-    struct own *own = connect_to(db->url, client);
-    struct lean *lean = own->lean = calloc(1, sizeof *lean);
-
-    (void)shared;
-    if (lean == NULL)
-        bench_die("out of memory");
-    lean->name_len = (unsigned long)strlen(own->name);
-    lean->owner_len = sizeof lean->owner;
-    lean->take_params[0] = parameter_at(MYSQL_TYPE_BLOB, lean->owner, &lean->owner_len);
-    lean->take_params[1] = parameter_at(MYSQL_TYPE_BLOB, own->name, &lean->name_len);
-    lean->give_params[0] = lean->take_params[1];
-    lean->give_params[1] = lean->take_params[0];
-    lean->give_params[2] = parameter_at(MYSQL_TYPE_LONGLONG, &lean->token, NULL);
-    lean->take = prepare(own,
-                         "UPDATE bench_lean SET owner = ?, token = LAST_INSERT_ID(token + 1), "
-                         "expires = UTC_TIMESTAMP(6) + INTERVAL 30 SECOND "
-                         "WHERE name = ? AND expires <= UTC_TIMESTAMP(6)",
-                         lean->take_params);
-    lean->give_back = prepare(own,
-                              "UPDATE bench_lean SET owner = NULL, expires = DEFAULT "
-                              "WHERE name = ? AND owner = ? AND token = ?",
-                              lean->give_params);
-    return own;
-}
-
-static void lean_end(void *arg)
-{
-    struct own *own = arg;
-
-    mysql_stmt_close(own->lean->take);
-    mysql_stmt_close(own->lean->give_back);
-    free(own->lean);
-    end(own);
-}
-
-static void lean_pair(void *arg)
-{
-    struct own *own = arg;
-    struct lean *lean = own->lean;
-
-    bench_owner(lean->owner);
-    if (mysql_stmt_execute(lean->take) != 0 || mysql_stmt_affected_rows(lean->take) != 1)
-        bench_die("lean loop: %s was not granted: %s", own->name, mysql_stmt_error(lean->take));
-    lean->token = (int64_t)mysql_stmt_insert_id(lean->take);
-    if (mysql_stmt_execute(lean->give_back) != 0 || mysql_stmt_affected_rows(lean->give_back) != 1)
-        bench_die("lean loop: %s was not released: %s", own->name,
-                  mysql_stmt_error(lean->give_back));
-}
-
-static void *login(const char *url)
-{
-    return connect_to(url, 0);
-}
-
-const struct bench_client bench_mysql = {
-    .database = "mysql",
-    .driver = sqlock_driver_mysql,
-    .create = create,
-    .run = run,
-    .login = login,
-    .logout = end,
-    .count = count,
-    .lean_table = "CREATE TABLE bench_lean (name VARBINARY(255) PRIMARY KEY, "
-                  "owner VARBINARY(16), token BIGINT NOT NULL DEFAULT 0, "
-                  "expires DATETIME(6) NOT NULL DEFAULT '2000-01-01') ENGINE = InnoDB",
-    .bare = {.name = "our SQL in libmariadb", .start = start, .end = end, .pair = pair},
-    .lean = {.name = "lean loop",
-             .prepare = bench_lean_prepare,
-             .clean = bench_lean_clean,
-             .start = lean_start,
-             .end = lean_end,
-             .pair = lean_pair},
-};
+const struct bench_way bare_mysql_texts = {
+    .name = "our SQL in libmariadb", .start = start, .end = end, .pair = pair};

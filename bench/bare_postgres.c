@@ -17,6 +17,7 @@ enum { BOOL = 16, BYTES = 17, INT = 20 }; /* OIDs of boolean, bytea and int8 */
 struct own {
     PGconn *pg;
     char name[32];
+    uint64_t key; /* of the advisory lock */
 };
 
 static void check(struct own *own, PGresult *res, ExecStatusType wanted)
@@ -216,10 +217,43 @@ static void lean_pair(void *arg)
     PQclear(res);
 }
 
+/* ---- advisory locks -------------------------------------------------------------------------- */
+
+static void *advisory_start(const struct bench_db *db, void *shared, int client)
+{
+    static const Oid key[] = {INT};
+    struct own *own = connect_to(db->url, client);
+
+    (void)shared;
+    own->key = htobe64((uint64_t)client);
+    prepare(own, "a", "SELECT pg_advisory_lock($1)", 1, key);
+    prepare(own, "r", "SELECT pg_advisory_unlock($1)", 1, key);
+    return own;
+}
+
+static void advisory_pair(void *arg)
+{
+    struct own *own = arg;
+    const char *values[] = {(char *)&own->key};
+    static const int lens[] = {sizeof own->key}, formats[] = {1};
+    PGresult *res = PQexecPrepared(own->pg, "a", 1, values, lens, formats, 1);
+
+    check(own, res, PGRES_TUPLES_OK);
+    PQclear(res);
+    res = PQexecPrepared(own->pg, "r", 1, values, lens, formats, 1);
+    check(own, res, PGRES_TUPLES_OK);
+    if (PQgetvalue(res, 0, 0)[0] != 1)
+        bench_die("advisory lock: not released");
+    PQclear(res);
+}
+
 static void *login(const char *url)
 {
     return connect_to(url, 0);
 }
+
+static const struct bench_way our_sql = {
+    .name = "our SQL in libpq", .start = start, .end = end, .pair = pair};
 
 const struct bench_client bench_postgres = {
     .database = "postgres",
@@ -231,7 +265,11 @@ const struct bench_client bench_postgres = {
     .lean_table = "CREATE TABLE bench_lean (name bytea PRIMARY KEY, owner bytea, "
                   "token bigint NOT NULL DEFAULT 0, "
                   "expires timestamptz NOT NULL DEFAULT '-infinity') WITH (fillfactor = 50)",
-    .bare = {.name = "our SQL in libpq", .start = start, .end = end, .pair = pair},
+    .bare = &our_sql,
+    .advisory = {.name = "advisory, not durable",
+                 .start = advisory_start,
+                 .end = end,
+                 .pair = advisory_pair},
     .lean = {.name = "lean loop",
              .prepare = bench_lean_prepare,
              .clean = bench_lean_clean,

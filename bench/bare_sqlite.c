@@ -257,6 +257,9 @@ static void *login(const char *url)
     return connect_to(url, 0);
 }
 
+static const struct bench_way our_sql = {
+    .name = "our SQL in sqlite3", .start = start, .end = end, .pair = pair};
+
 const struct bench_client bench_sqlite = {
     .database = "sqlite",
     .driver = sqlock_driver_sqlite,
@@ -268,7 +271,7 @@ const struct bench_client bench_sqlite = {
     .lean_table = "CREATE TABLE bench_lean (name TEXT PRIMARY KEY, owner BLOB, "
                   "token INTEGER NOT NULL DEFAULT 0, expires INTEGER NOT NULL DEFAULT 0) "
                   "WITHOUT ROWID",
-    .bare = {.name = "our SQL in sqlite3", .start = start, .end = end, .pair = pair},
+    .bare = &our_sql,
     .lean = {.name = "lean loop",
              .prepare = bench_lean_prepare,
              .clean = bench_lean_clean,

@@ -53,6 +53,21 @@ extern const struct bench_way bench_one;            /* a manager with default op
 extern const struct bench_way bench_one_durable;    /* the same, and releases wait for the disk */
 extern const struct bench_way bench_one_alone;      /* default, and each request goes alone */
 
+extern const struct bench_way bench_redis_always, bench_redis_everysec, bench_etcd, bench_zookeeper;
+
+/* A server that is no database of sqlock's. */
+struct bench_peer {
+    struct bench_db db;
+    const struct bench_way *way;
+};
+void bench_peers_print(void); /* the names of those that bench was built with */
+/* Returns 0 if no peer is called like that. */
+int bench_peer_add(const struct bench_db *db);
+/* Number i of those that were added; NULL after the last. */
+const struct bench_peer *bench_peer(size_t i);
+/* Lock something once, in this process. */
+void bench_peer_try(const struct bench_peer *peer);
+
 /* What a server has done so far; less than 0: nobody knows. */
 struct bench_counts {
     double statements, commits;
@@ -72,7 +87,9 @@ struct bench_client {
     /* With `on` it counts from now on, without it no more. */
     struct bench_counts (*count)(const struct bench_db *db, int on);
     /* sqlock's own statements. */
-    struct bench_way bare;
+    const struct bench_way *bare;
+    /* The database's advisory locks, which no disk keeps. Without a name: it has none. */
+    struct bench_way advisory;
     /* What a user would write who wants nothing but the lock: a kept row, one UPDATE to take it,
      * one to give it back. lean_table creates its table, bench_lean. */
     struct bench_way lean;

@@ -7,10 +7,27 @@ BENCH_JSON ?= $(BUILD)/bench.json
 bench: $(BUILD)/bench/bench $(COMMAND) $(DRIVERS:%=$(BUILD)/libsqlock-%.$(SO))
 	@bench/run.sh $< $(COMMAND:%=--command %) --json $(BENCH_JSON) $(BENCH)
 
-bare := $(filter $(wildcard bench/bare_*.c),$(DRIVERS:%=bench/bare_%.c))
-flags_bench = -I. $(cflags_jansson) $(foreach d,$(bare:bench/bare_%.c=%),-DBENCH_HAVE_$(call upper,$d)=1) \
+bare := $(wildcard $(foreach d,$(DRIVERS),bench/bare_$d.c bench/bare_$(d)_*.c))
+
+# Peers of which there is a client library.
+peer = $(if $(shell $(PKG_CONFIG) --exists $2 2>/dev/null && echo yes),$1)
+peers := $(call peer,redis,hiredis) $(call peer,etcd,libcurl) \
+    $(if $(wildcard /usr/include/zookeeper/zookeeper.h),zookeeper)
+libs_peers = $(if $(filter redis,$(peers)),-lhiredis) $(if $(filter etcd,$(peers)),-lcurl) \
+    $(if $(filter zookeeper,$(peers)),-lzookeeper_mt)
+
+# Which they are is compiled in.
+PEERS := $(BUILD)/peers
+ifneq ($(file <$(PEERS)),$(strip $(peers)))
+$(file >$(PEERS),$(strip $(peers)))
+endif
+$(BUILD)/obj/bench/peers.o $(BUILD)/bench/bench: $(PEERS)
+
+have = $(foreach n,$1,-DBENCH_HAVE_$(call upper,$n)=1)
+flags_bench = -I. $(cflags_jansson) $(call have,$(filter $(DRIVERS),$(bare:bench/bare_%.c=%)) $(peers)) \
     $(CLIENT_CFLAGS)
 
-$(BUILD)/bench/bench: $(call objects,$(filter-out bench/bare_%,$(wildcard bench/*.c)) $(bare)) $(INSIDE)
+bench_sources := $(filter-out bench/bare_% bench/peer_%,$(wildcard bench/*.c)) $(bare) $(peers:%=bench/peer_%.c)
+$(BUILD)/bench/bench: $(call objects,$(bench_sources)) $(INSIDE)
 	@mkdir -p $(@D)
-	$(LINK) -o $@ $^ $(CLIENT_LIBS) $(libs_jansson) -ldl
+	$(LINK) -o $@ $(filter-out $(PEERS),$^) $(CLIENT_LIBS) $(libs_jansson) $(libs_peers) -ldl

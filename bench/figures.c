@@ -7,7 +7,7 @@
 
 #include "bench.h"
 
-#define FIGURES_MAX 64
+#define FIGURES_MAX 256
 
 static struct figure {
     const char *database;

@@ -8,9 +8,11 @@
 #define P99  offsetof(struct bench_run, p99_us)
 #define SLOW offsetof(struct bench_run, slowest)
 
-#define DURABLE "sqlock, durable"
-#define ONE     "one manager"
-#define LEAN    "lean loop"
+#define DURABLE     "sqlock, durable"
+#define ONE         "one manager"
+#define ONE_DURABLE "one manager, durable"
+#define LEAN        "lean loop"
+#define ALWAYS      "Redis, AOF always"
 
 /* In one process, one way beside another one; without the other one, a figure of its own. */
 static const struct goal {
@@ -50,6 +52,25 @@ static const struct goal {
     {"postgres", 64, ONE, LEAN, 0, P99, BENCH_AT_MOST, 0.3},
     {"postgres", 64, ONE, NULL, 0, SLOW, BENCH_AT_LEAST, 0.9},
     {"postgres", 64, ONE, "one manager, alone", 0, RATE, BENCH_AT_LEAST, 3},
+
+    {"postgres", 1, ONE_DURABLE, ALWAYS, 0, RATE, BENCH_AT_LEAST, 1},
+    {"postgres", 8, ONE_DURABLE, ALWAYS, 0, RATE, BENCH_AT_LEAST, 0.9},
+    {"postgres", 64, ONE_DURABLE, ALWAYS, 0, RATE, BENCH_AT_LEAST, 0.9},
+    {"postgres", 1, ONE, ALWAYS, 0, RATE, BENCH_NO_BAR, 0},
+    {"postgres", 8, ONE, ALWAYS, 0, RATE, BENCH_NO_BAR, 0},
+    {"postgres", 64, ONE, ALWAYS, 0, RATE, BENCH_NO_BAR, 0},
+    {"postgres", 1, ONE, "etcd", 0, RATE, BENCH_AT_LEAST, 2},
+    {"postgres", 8, ONE, "etcd", 0, RATE, BENCH_AT_LEAST, 2.2},
+    {"postgres", 64, ONE, "etcd", 0, RATE, BENCH_AT_LEAST, 5.5},
+    {"postgres", 1, ONE_DURABLE, "etcd", 0, RATE, BENCH_NO_BAR, 0},
+    {"postgres", 8, ONE_DURABLE, "etcd", 0, RATE, BENCH_NO_BAR, 0},
+    {"postgres", 64, ONE_DURABLE, "etcd", 0, RATE, BENCH_NO_BAR, 0},
+    {"postgres", 1, ONE, "ZooKeeper", 0, RATE, BENCH_AT_LEAST, 3},
+    {"postgres", 8, ONE, "ZooKeeper", 0, RATE, BENCH_AT_LEAST, 4.5},
+    {"postgres", 64, ONE, "ZooKeeper", 0, RATE, BENCH_AT_LEAST, 11},
+    {"postgres", 1, ONE_DURABLE, "ZooKeeper", 0, RATE, BENCH_NO_BAR, 0},
+    {"postgres", 8, ONE_DURABLE, "ZooKeeper", 0, RATE, BENCH_NO_BAR, 0},
+    {"postgres", 64, ONE_DURABLE, "ZooKeeper", 0, RATE, BENCH_NO_BAR, 0},
 
     {"mysql", 1, DURABLE, "our SQL in libmariadb", 0, RATE, BENCH_AT_LEAST, 0.95},
     {"mysql", 8, DURABLE, "our SQL in libmariadb", 0, RATE, BENCH_AT_LEAST, 0.95},

@@ -4,7 +4,8 @@
  * NAME[:PID]=URL... bench --pairs N NAME=URL bench --port
  *
  * Tables on stdout, the same figures in FILE. The second form makes N pairs on one thread, and
- * measures nothing: instructions.sh counts what they take. The third prints a port that is free. */
+ * measures nothing: instructions.sh counts what they take. The third prints a
+ * port that is free, the fourth the peers that it knows, the fifth locks something once. */
 #include <arpa/inet.h>
 #include <getopt.h>
 #include <stdio.h>
@@ -19,6 +20,7 @@
 #include "core/sql/texts.h"
 
 #define LEASES_OF_LOOK 1000
+#define ARGS_MAX       16
 
 static const struct bench_client *const clients[] = {
 #ifdef BENCH_HAVE_SQLITE
@@ -80,6 +82,39 @@ static json_t *visit(struct bench_db db, const struct bench_settings *s)
     return out;
 }
 
+/* The peers first: the databases are measured beside them. */
+static void visit_all(char **args, int n, const struct bench_settings *s, json_t *out)
+{
+    struct bench_db databases[ARGS_MAX];
+    int n_databases = 0;
+
+    if (n > ARGS_MAX)
+        bench_die("too many servers");
+    for (int i = 0; i < n; i++) {
+        databases[n_databases] = read_db(args[i]);
+        if (!bench_peer_add(&databases[n_databases]))
+            n_databases++;
+    }
+    for (int i = 0; i < n_databases; i++)
+        json_array_append_new(out, visit(databases[i], s));
+}
+
+static void try_peer(char *text)
+{
+    const struct bench_db db = read_db(text);
+
+    if (!bench_peer_add(&db))
+        bench_die("there is no peer called %s here", db.name);
+    bench_peer_try(bench_peer(0));
+    exit(0);
+}
+
+static void print_peers(void)
+{
+    bench_peers_print();
+    exit(0);
+}
+
 static void print_free_port(void)
 {
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
@@ -102,6 +137,8 @@ static void read_options(int argc, char **argv, struct bench_settings *s)
                                             {"instructions", required_argument, NULL, 'i'},
                                             {"json", required_argument, NULL, 'j'},
                                             {"command", required_argument, NULL, 'c'},
+                                            {"peers", no_argument, NULL, 'e'},
+                                            {"try", required_argument, NULL, 't'},
                                             {"port", no_argument, NULL, 'P'},
                                             {NULL, 0, NULL, 0}};
     int c;
@@ -121,6 +158,10 @@ static void read_options(int argc, char **argv, struct bench_settings *s)
             s->json = optarg;
         else if (c == 'c')
             s->command = optarg;
+        else if (c == 'e')
+            print_peers();
+        else if (c == 't')
+            try_peer(optarg);
         else if (c == 'P')
             print_free_port();
         else
@@ -156,8 +197,7 @@ int main(int argc, char **argv)
 
     read_options(argc, argv, &s);
     print_head(&s);
-    for (int i = optind; i < argc; i++)
-        json_array_append_new(databases, visit(read_db(argv[i]), &s));
+    visit_all(argv + optind, argc - optind, &s, databases);
     json_object_set_new(all, "databases", databases);
     if (s.pairs == 0)
         json_object_set_new(all, "figures", bench_figures());

@@ -14,6 +14,11 @@ static int is_sqlite(const struct bench_db *db)
     return strcmp(db->name, "sqlite") == 0;
 }
 
+static int has_peers(const struct bench_db *db)
+{
+    return strcmp(db->name, "postgres") == 0;
+}
+
 static int is_look(const struct bench_settings *s)
 {
     return s->ms < BENCH_LOOK_MS;
@@ -54,7 +59,7 @@ static json_t *compare_connections(const struct bench_db *db, int clients,
     struct plan p = {0};
 
     add(&p, db, &bench_sqlock_durable, clients, 1);
-    add(&p, db, &db->client->bare, clients, 1);
+    add(&p, db, db->client->bare, clients, 1);
     add(&p, db, &db->client->lean, clients, 1);
     return compare(db, &p, s);
 }
@@ -104,8 +109,24 @@ static json_t *compare_all(const struct bench_db *db, int clients, int processes
     if (db->client->lean_lazy.name != NULL) /* it has releases that do not wait */
         add(&p, db, &bench_one_durable, clients, processes);
     add(&p, db, &db->client->lean, loops, loops < clients ? 1 : processes);
-    add(&p, db, &db->client->bare, loops, loops < clients ? 1 : processes);
+    add(&p, db, db->client->bare, loops, loops < clients ? 1 : processes);
+    add(&p, db, &db->client->advisory, clients, processes);
+    for (size_t i = 0; has_peers(db) && bench_peer(i) != NULL; i++)
+        add(&p, &bench_peer(i)->db, bench_peer(i)->way, clients, processes);
     return compare(db, &p, s);
+}
+
+/* A server in Java is slow until it has compiled what it runs. */
+static void warm_peers(const struct bench_settings *s)
+{
+    static struct bench_comparison c;
+    const struct bench_settings once = {.runs = 1, .ms = is_look(s) ? s->ms : 4 * BENCH_LOOK_MS};
+    struct plan p = {0};
+
+    for (size_t i = 0; bench_peer(i) != NULL; i++)
+        add(&p, &bench_peer(i)->db, bench_peer(i)->way, 8, 1);
+    if (p.n > 0)
+        bench_compare(&c, p.entries, p.n, &once);
 }
 
 static json_t *compare_pairs(const struct bench_db *db, const struct bench_settings *s)
@@ -121,6 +142,8 @@ static json_t *compare_pairs(const struct bench_db *db, const struct bench_setti
         json_array_append_new(out, compare_one(db, 8, 1, s));
     json_array_append_new(out, compare_one(db, 32, is_sqlite(db) ? 1 : 32, s));
     json_array_append_new(out, compare_alone(db, is_sqlite(db) ? 32 : 64, s));
+    if (has_peers(db))
+        warm_peers(s);
     for (size_t i = 0; i < sizeof clients / sizeof *clients; i++)
         for (int processes = 1; processes <= 4 && processes <= clients[i]; processes *= 4)
             json_array_append_new(out, compare_all(db, clients[i], processes, s));

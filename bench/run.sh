@@ -1,6 +1,6 @@
 #!/bin/sh
 # make bench: on private servers, or on those of SQLOCK_BENCH_POSTGRES_URL and SQLOCK_BENCH_MYSQL_URL. The private ones
-# listen on loopback, and clients reach all of them by TCP.
+# listen on loopback, and clients reach all of them by TCP. The peers are measured beside PostgreSQL.
 #   bench/run.sh BENCH_PROGRAM [OPTION...]
 set -u
 connections=1000 # at most, of all loops together
@@ -10,10 +10,13 @@ chmod 755 "$dir"
 postgres= mysql=
 finish()
 {
+    peers_stop
     [ -z "$postgres" ] || tests/tools/pg.sh stop "$postgres"
     [ -z "$mysql" ] || tests/tools/my.sh stop "$mysql"
     rm -rf "$dir"
 }
+# shellcheck source=bench/peers.sh
+. bench/peers.sh
 trap finish EXIT
 trap 'exit 130' HUP INT TERM
 
@@ -57,6 +60,7 @@ if has postgres; then
     fi
     databases="$databases $name=$url"
     instructions=$(bench/instructions.sh "$bench" "postgres=$url")
+    peers_start
 fi
 if has mysql; then
     url=${SQLOCK_BENCH_MYSQL_URL:-} name=mysql
@@ -69,4 +73,4 @@ if has mysql; then
     databases="$databases $name=$url"
 fi
 # shellcheck disable=SC2086
-"$@" --instructions "${instructions:-0}" $databases
+"$@" --instructions "${instructions:-0}" $databases $peers

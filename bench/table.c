@@ -59,7 +59,7 @@ static json_t *print_entry(const struct bench_comparison *c, int i)
 
     snprintf(n, sizeof n, e->processes > 1 ? "%dx%d" : "%d", e->clients / e->processes,
              e->processes);
-    printf("%-9s %5s %-21s", e->db->name, n, e->way->name);
+    printf("%-9s %5s %-21s", e->db->client != NULL ? e->db->name : "peer", n, e->way->name);
     for (size_t k = 0; k < COLUMNS; k++)
         print_value(&columns[k], value_of(c, i, columns[k].field), out);
     if (i > 0) {
