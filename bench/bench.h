@@ -114,8 +114,9 @@ struct bench_settings {
     const char *command;                   /* sqlock; NULL: there is none */
 };
 
-/* Measure all, print it, and return it as JSON. */
+/* Measure all of a database, or acquire and release alone; print it, and return it as JSON. */
 struct json_t *bench_measure(const struct bench_db *db, const struct bench_settings *s);
+struct json_t *bench_measure_pairs(const struct bench_db *db, const struct bench_settings *s);
 
 /* So many clients, each a thread, of a way: evenly in so many processes, which are its own. */
 struct bench_entry {
@@ -159,8 +160,9 @@ struct bench_ratio bench_ratio_to(const struct bench_comparison *c, int i, int k
 /* Its table, printed, and as JSON. */
 void bench_print_head(void);
 struct json_t *bench_print(const struct bench_comparison *c);
-/* A figure for each goal that it answers. */
+/* Note what it says about the goals for pairs; and make figures of all that was noted. */
 void bench_judge(const struct bench_db *db, const struct bench_comparison *c);
+void bench_goals(const struct bench_db *db);
 
 /* So many pairs on one thread, for a tool that counts what they take. */
 void bench_pairs(const struct bench_db *db, int pairs);
@@ -203,13 +205,16 @@ struct bench_leases {
 /* A manager holds so many leases, and renews them by itself; measured for some seconds. */
 struct bench_leases bench_hold(const struct bench_db *db, int leases, int lease_ms, int seconds);
 
-/* Figures that have a bar, or shall get one. They are printed together at the end. */
+/* Figures that have a bar, or shall get one. They are printed together at the end. A value below 0
+ * was not measured. */
 enum bench_bar { BENCH_NO_BAR, BENCH_AT_LEAST, BENCH_AT_MOST };
 void bench_figure(const char *database, const char *what, struct bench_ratio value,
                   enum bench_bar is, double bar);
 /* Print them with their verdicts, and return them as JSON. */
 struct json_t *bench_figures(void);
 
+int bench_is_sqlite(const struct bench_db *db);
+int bench_is_look(const struct bench_settings *s);
 double bench_cpu_us(void);                                   /* of this process, so far */
 double bench_percentile(double *values, size_t n, double p); /* sorts values */
 void bench_owner(unsigned char owner[SQLOCK_OWNER_SIZE]);

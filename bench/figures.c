@@ -31,46 +31,64 @@ void bench_figure(const char *database, const char *what, struct bench_ratio val
     snprintf(f->what, sizeof f->what, "%s", what);
 }
 
-static int is_met(const struct figure *f)
+enum verdict { OK, MISSED, UNKNOWN, NO_VERDICT };
+static const char *const verdicts[] = {
+    [OK] = "ok", [MISSED] = "MISSED", [UNKNOWN] = "NOT MEASURED", [NO_VERDICT] = ""};
+
+static enum verdict verdict_of(const struct figure *f)
 {
-    return f->is == BENCH_AT_LEAST ? f->value.median >= f->bar : f->value.median <= f->bar;
+    if (f->is == BENCH_NO_BAR)
+        return NO_VERDICT;
+    if (f->value.median < 0)
+        return UNKNOWN;
+    return (f->is == BENCH_AT_LEAST ? f->value.median >= f->bar : f->value.median <= f->bar)
+               ? OK
+               : MISSED;
 }
 
 static void print(const struct figure *f)
 {
     const int decimals = f->value.median < 2 ? 3 : f->value.median < 100 ? 2 : 0;
-    char spread[40] = "";
+    char value[24] = "-", spread[40] = "";
 
+    if (f->value.median >= 0)
+        snprintf(value, sizeof value, "%.*f", decimals, f->value.median);
     if (f->value.least < f->value.most)
         snprintf(spread, sizeof spread, "(%.*f to %.*f)", decimals, f->value.least, decimals,
                  f->value.most);
-    printf("%-9s %-52s %8.*f  %-17s", f->database, f->what, decimals, f->value.median, spread);
+    printf("%-9s %-58s %8s  %-17s", f->database, f->what, value, spread);
     if (f->is != BENCH_NO_BAR)
-        printf("  %s %-7.7g %s", signs[f->is], f->bar, is_met(f) ? "ok" : "MISSED");
+        printf("  %s %-7.7g %s", signs[f->is], f->bar, verdicts[verdict_of(f)]);
     putchar('\n');
 }
 
 static json_t *as_json(const struct figure *f)
 {
-    json_t *out =
-        json_pack("{s:s, s:s, s:f, s:f, s:f}", "database", f->database, "what", f->what, "value",
-                  f->value.median, "least", f->value.least, "most", f->value.most);
+    const enum verdict verdict = verdict_of(f);
+    json_t *out = json_pack("{s:s, s:s}", "database", f->database, "what", f->what);
 
-    if (f->is != BENCH_NO_BAR) {
+    if (f->value.median >= 0)
+        json_object_update_new(out, json_pack("{s:f, s:f, s:f}", "value", f->value.median, "least",
+                                              f->value.least, "most", f->value.most));
+    if (verdict != NO_VERDICT)
         json_object_set_new(out, signs[f->is], json_real(f->bar));
-        json_object_set_new(out, "ok", json_boolean(is_met(f)));
-    }
+    if (verdict == OK || verdict == MISSED)
+        json_object_set_new(out, "ok", json_boolean(verdict == OK));
     return out;
 }
 
 json_t *bench_figures(void)
 {
     json_t *all = json_array();
+    int counts[NO_VERDICT + 1] = {0};
 
-    printf("\n%-62s %8s%21s\n", "figure", "measured", "bar");
+    printf("\n%-68s %8s%21s\n", "figure", "measured", "bar");
     for (int i = 0; i < n_figures; i++) {
         print(&figures[i]);
+        counts[verdict_of(&figures[i])]++;
         json_array_append_new(all, as_json(&figures[i]));
     }
+    printf("\n%d of %d bars are met, %d are missed, %d were not measured\n", counts[OK],
+           counts[OK] + counts[MISSED] + counts[UNKNOWN], counts[MISSED], counts[UNKNOWN]);
     return all;
 }

@@ -80,6 +80,8 @@ static const struct goal {
     {"mysql", 64, ONE, "one manager, alone", 0, RATE, BENCH_AT_LEAST, 3},
 };
 
+#define GOALS (sizeof goals / sizeof *goals)
+
 static int find(const struct bench_comparison *c, const char *way, int clients)
 {
     for (int i = 0; i < c->n; i++) {
@@ -107,19 +109,31 @@ static void say(const struct goal *g, struct bench_ratio value)
     bench_figure(g->database, text, value, g->is, g->bar);
 }
 
+static struct bench_ratio values[GOALS];
+static int is_known[GOALS];
+
 void bench_judge(const struct bench_db *db, const struct bench_comparison *c)
 {
-    static int done[sizeof goals / sizeof *goals]; /* two comparisons may have both ways */
-
-    for (size_t n = 0; n < sizeof goals / sizeof *goals; n++) {
+    for (size_t n = 0; n < GOALS; n++) {
         const struct goal *g = &goals[n];
         const int i = find(c, g->way, g->clients);
         const int k =
             g->other != NULL ? find(c, g->other, g->others > 0 ? g->others : g->clients) : i;
 
-        if (done[n] || strcmp(g->database, db->name) != 0 || i < 0 || k < 0)
-            continue;
-        done[n] = 1;
-        say(g, g->other != NULL ? bench_ratio_to(c, i, k, g->field) : bench_spread(c, i, g->field));
+        if (is_known[n] || strcmp(g->database, db->name) != 0 || i < 0 || k < 0)
+            continue; /* two comparisons may have both ways: the first one counts */
+        is_known[n] = 1;
+        values[n] =
+            g->other != NULL ? bench_ratio_to(c, i, k, g->field) : bench_spread(c, i, g->field);
     }
+}
+
+void bench_goals(const struct bench_db *db)
+{
+    const struct bench_ratio unknown = {-1, -1, -1};
+
+    for (size_t n = 0; n < GOALS; n++)
+        if (strcmp(goals[n].database, db->name) == 0 &&
+            (is_known[n] || goals[n].is != BENCH_NO_BAR))
+            say(&goals[n], is_known[n] ? values[n] : unknown);
 }

@@ -1,4 +1,4 @@
-/* What is measured on a database. */
+/* What is measured on a database, beside the pairs of acquire and release. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,152 +9,9 @@
 #define LEASE_MS         30000
 #define LEASE_MS_OF_LOOK 3000
 
-static int is_sqlite(const struct bench_db *db)
-{
-    return strcmp(db->name, "sqlite") == 0;
-}
-
-static int has_peers(const struct bench_db *db)
-{
-    return strcmp(db->name, "postgres") == 0;
-}
-
-static int is_look(const struct bench_settings *s)
-{
-    return s->ms < BENCH_LOOK_MS;
-}
-
-/* ---- acquire and release --------------------------------------------------------------------- */
-
-/* Entries of a comparison, while it is put together. */
-struct plan {
-    struct bench_entry entries[BENCH_ENTRIES_MAX];
-    int n;
-};
-
-static void add(struct plan *p, const struct bench_db *db, const struct bench_way *way, int clients,
-                int processes)
-{
-    if (way->name == NULL) /* the database cannot */
-        return;
-    if (p->n == BENCH_ENTRIES_MAX)
-        bench_die("too many ways at once");
-    p->entries[p->n++] = (struct bench_entry){db, way, clients, processes};
-}
-
-static json_t *compare(const struct bench_db *db, const struct plan *p,
-                       const struct bench_settings *s)
-{
-    static struct bench_comparison c;
-
-    bench_compare(&c, p->entries, p->n, s);
-    bench_judge(db, &c);
-    return bench_print(&c);
-}
-
-/* A connection for each thread. All wait for the disk at each release. */
-static json_t *compare_connections(const struct bench_db *db, int clients,
-                                   const struct bench_settings *s)
-{
-    struct plan p = {0};
-
-    add(&p, db, &bench_sqlock_durable, clients, 1);
-    add(&p, db, db->client->bare, clients, 1);
-    add(&p, db, &db->client->lean, clients, 1);
-    return compare(db, &p, s);
-}
-
-/* The same with releases that do not wait for the disk, as sqlock's do by default. */
-static json_t *compare_releases(const struct bench_db *db, int clients,
-                                const struct bench_settings *s)
-{
-    struct plan p = {0};
-
-    add(&p, db, &bench_sqlock, clients, 1);
-    add(&p, db, &db->client->lean, clients, 1);
-    add(&p, db, &db->client->lean_lazy, clients, 1);
-    return compare(db, &p, s);
-}
-
-/* All threads through one manager with default options, beside lean connections. */
-static json_t *compare_one(const struct bench_db *db, int clients, int lean_clients,
-                           const struct bench_settings *s)
-{
-    struct plan p = {0};
-
-    add(&p, db, &bench_one, clients, 1);
-    add(&p, db, &db->client->lean, lean_clients, 1);
-    return compare(db, &p, s);
-}
-
-/* The same beside requests that go out one by one. */
-static json_t *compare_alone(const struct bench_db *db, int clients, const struct bench_settings *s)
-{
-    struct plan p = {0};
-
-    add(&p, db, &bench_one, clients, 1);
-    add(&p, db, &bench_one_alone, clients, 1);
-    return compare(db, &p, s);
-}
-
-/* All that locks, in one process or several. Many writers of SQLite do nothing but wait for each
- * other, for seconds: one of them stands for them. */
-static json_t *compare_all(const struct bench_db *db, int clients, int processes,
-                           const struct bench_settings *s)
-{
-    const int loops = is_sqlite(db) && clients > 8 ? 1 : clients;
-    struct plan p = {0};
-
-    add(&p, db, &bench_one, clients, processes);
-    if (db->client->lean_lazy.name != NULL) /* it has releases that do not wait */
-        add(&p, db, &bench_one_durable, clients, processes);
-    add(&p, db, &db->client->lean, loops, loops < clients ? 1 : processes);
-    add(&p, db, db->client->bare, loops, loops < clients ? 1 : processes);
-    add(&p, db, &db->client->advisory, clients, processes);
-    for (size_t i = 0; has_peers(db) && bench_peer(i) != NULL; i++)
-        add(&p, &bench_peer(i)->db, bench_peer(i)->way, clients, processes);
-    return compare(db, &p, s);
-}
-
-/* A server in Java is slow until it has compiled what it runs. */
-static void warm_peers(const struct bench_settings *s)
-{
-    static struct bench_comparison c;
-    const struct bench_settings once = {.runs = 1, .ms = is_look(s) ? s->ms : 4 * BENCH_LOOK_MS};
-    struct plan p = {0};
-
-    for (size_t i = 0; bench_peer(i) != NULL; i++)
-        add(&p, &bench_peer(i)->db, bench_peer(i)->way, 8, 1);
-    if (p.n > 0)
-        bench_compare(&c, p.entries, p.n, &once);
-}
-
-static json_t *compare_pairs(const struct bench_db *db, const struct bench_settings *s)
-{
-    static const int clients[] = {1, 8, 64, 256};
-    json_t *out = json_array();
-
-    for (int n = 1; n <= 8; n *= 8)
-        json_array_append_new(out, compare_connections(db, n, s));
-    for (int n = 1; n <= 8 && db->client->lean_lazy.name != NULL; n *= 8)
-        json_array_append_new(out, compare_releases(db, n, s));
-    if (is_sqlite(db)) /* there is one writer, so more of them are no faster */
-        json_array_append_new(out, compare_one(db, 8, 1, s));
-    json_array_append_new(out, compare_one(db, 32, is_sqlite(db) ? 1 : 32, s));
-    json_array_append_new(out, compare_alone(db, is_sqlite(db) ? 32 : 64, s));
-    if (has_peers(db))
-        warm_peers(s);
-    for (size_t i = 0; i < sizeof clients / sizeof *clients; i++)
-        for (int processes = 1; processes <= 4 && processes <= clients[i]; processes *= 4)
-            json_array_append_new(out, compare_all(db, clients[i], processes, s));
-    return out;
-}
-
-/* ---- the rest -------------------------------------------------------------------------------- */
-
 static json_t *hand_over(const struct bench_db *db, const struct bench_settings *s)
 {
-    struct bench_handover h = bench_hand_over(db, is_look(s) ? 20 : 200);
+    struct bench_handover h = bench_hand_over(db, bench_is_look(s) ? 20 : 200);
 
     printf("%-9s hand-over between two processes, %d times: p50 %.1f ms, p99 %.1f ms\n", db->name,
            h.times, h.p50_us / 1000, h.p99_us / 1000);
@@ -170,7 +27,7 @@ static struct bench_ratio single(double value)
 static void figures_of_leases(const struct bench_db *db, const struct bench_leases *l)
 {
     const char *database = db->name;
-    const int inside = is_sqlite(db);
+    const int inside = bench_is_sqlite(db);
     char text[80];
 
     snprintf(text, sizeof text, "%d leases: held to the end", l->leases);
@@ -220,7 +77,7 @@ static json_t *print_first(const struct bench_db *db, const struct bench_first *
 
 static json_t *first_grant(const struct bench_db *db, const struct bench_settings *s)
 {
-    const struct bench_first f = bench_first_grant(db, s->runs, is_look(s) ? 5 : 40);
+    const struct bench_first f = bench_first_grant(db, s->runs, bench_is_look(s) ? 5 : 40);
 
     return print_first(db, &f, "open to first grant", "two bare logins",
                        strcmp(db->name, "postgres") == 0 ? 1.3 : 0);
@@ -228,19 +85,21 @@ static json_t *first_grant(const struct bench_db *db, const struct bench_setting
 
 static json_t *command(const struct bench_db *db, const struct bench_settings *s)
 {
-    const char *other = is_sqlite(db) ? "sqlite3" : "psql";
+    const char *other = bench_is_sqlite(db) ? "sqlite3" : "psql";
+    const double bar = bench_is_sqlite(db) ? 1.5 : 1.2;
     struct bench_first f = {0};
 
     if (strcmp(db->name, "mysql") == 0)
         return json_null();
     if (s->command != NULL)
-        f = bench_command(db, s->command, s->runs, is_look(s) ? 3 : 20);
+        f = bench_command(db, s->command, s->runs, bench_is_look(s) ? 3 : 20);
     if (f.us <= 0) {
+        bench_figure(db->name, "sqlock run true", single(-1), BENCH_AT_MOST, bar);
         printf("%-9s sqlock run: SKIPPED, there is no %s\n", db->name,
                s->command != NULL ? other : "command sqlock");
         return json_null();
     }
-    return print_first(db, &f, "sqlock run true", other, is_sqlite(db) ? 1.5 : 1.2);
+    return print_first(db, &f, "sqlock run true", other, bar);
 }
 
 static json_t *renew(const struct bench_db *db, const struct bench_settings *s)
@@ -249,6 +108,7 @@ static json_t *renew(const struct bench_db *db, const struct bench_settings *s)
     char text[80];
 
     if (r.median <= 0) {
+        bench_figure(db->name, "renewals at once", single(-1), BENCH_AT_LEAST, 40);
         printf("%-9s renewals at once: SKIPPED, the machine is too busy for them\n", db->name);
         return json_null();
     }
@@ -275,7 +135,7 @@ json_t *bench_measure(const struct bench_db *db, const struct bench_settings *s)
 {
     json_t *out = json_pack("{s:s}", "database", db->name);
 
-    json_object_set_new(out, "acquire_release", compare_pairs(db, s));
+    json_object_set_new(out, "acquire_release", bench_measure_pairs(db, s));
     json_object_set_new(out, "hand_over", hand_over(db, s));
     json_object_set_new(out, "first_grant", first_grant(db, s));
     json_object_set_new(out, "command", command(db, s));

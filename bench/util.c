@@ -2,6 +2,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 
 #include "bench.h"
@@ -16,6 +17,16 @@ void bench_die(const char *format, ...)
     fputc('\n', stderr);
     va_end(args);
     exit(1);
+}
+
+int bench_is_sqlite(const struct bench_db *db)
+{
+    return strcmp(db->name, "sqlite") == 0;
+}
+
+int bench_is_look(const struct bench_settings *s)
+{
+    return s->ms < BENCH_LOOK_MS;
 }
 
 double bench_cpu_us(void)
