@@ -27,6 +27,7 @@ static char *cut(char *s, int at)
 MYSQL *bare_mysql_connect(const char *url)
 {
     char text[1024], *user = text, *options, *database, *host, *password, *port, *socket;
+    static const unsigned wait_s = 30; /* also for the server's greeting */
     MYSQL *my = mysql_init(NULL);
 
     snprintf(text, sizeof text, "%s", strstr(url, "://") + 3);
@@ -42,6 +43,7 @@ MYSQL *bare_mysql_connect(const char *url)
     port = cut(host, ':');
     if (my == NULL)
         bench_die("out of memory");
+    mysql_options(my, MYSQL_OPT_CONNECT_TIMEOUT, &wait_s);
     if (mysql_real_connect(my, host, user, password, database,
                            port != NULL ? (unsigned)atoi(port) : 0, socket,
                            CLIENT_MULTI_STATEMENTS) == NULL)
@@ -73,12 +75,11 @@ static double status(MYSQL *my, const char *sql)
     return value;
 }
 
-static struct bench_counts count(const struct bench_db *db, int on)
+static struct bench_counts count(const struct bench_db *db)
 {
     MYSQL *my = bare_mysql_connect(db->url);
     struct bench_counts counts;
 
-    (void)on;
     counts.statements = status(my, "SHOW GLOBAL STATUS LIKE 'Questions'");
     counts.statements -= asked;
     counts.commits = status(my, "SHOW GLOBAL STATUS LIKE 'Handler_commit'");

@@ -131,34 +131,35 @@ static double ask(const char *url, const char *sql)
     return value;
 }
 
-static void track(const char *url, const char *alter)
-{
-    run(url, alter);
-    ask(url, "SELECT pg_reload_conf()::int");
-    sqlock_sleep_us(RELOAD_US);
-}
+static int counts_statements;
 
 /* run.sh loads pg_stat_statements into its own server, and leaves it off: statements that are
- * counted take longer. A commit that writes has taken a number. */
-static struct bench_counts count(const struct bench_db *db, int on)
+ * counted take longer. */
+static void counting(const struct bench_db *db, int on)
 {
-    static int counts_statements;
-    struct bench_counts counts = {-1, -1};
-
     if (on)
         counts_statements =
             ask(db->url, "SELECT count(*) FROM pg_settings "
                          "WHERE name = 'pg_stat_statements.track' AND setting = 'none'") == 1;
-    if (on && counts_statements) {
+    if (!counts_statements)
+        return;
+    if (on)
         run(db->url, "CREATE EXTENSION IF NOT EXISTS pg_stat_statements");
-        track(db->url, "ALTER SYSTEM SET pg_stat_statements.track = 'top'");
-    }
+    run(db->url, on ? "ALTER SYSTEM SET pg_stat_statements.track = 'top'"
+                    : "ALTER SYSTEM RESET pg_stat_statements.track");
+    ask(db->url, "SELECT pg_reload_conf()::int");
+    sqlock_sleep_us(RELOAD_US);
+}
+
+/* A commit that writes has taken a number. */
+static struct bench_counts count(const struct bench_db *db)
+{
+    struct bench_counts counts = {-1, -1};
+
     counts.commits = ask(db->url, "SELECT txid_snapshot_xmax(txid_current_snapshot())");
     if (counts_statements)
         counts.statements = ask(db->url, "SELECT coalesce(sum(calls), 0) FROM pg_stat_statements "
                                          "WHERE query !~ 'pg_stat_statements|txid_'");
-    if (!on && counts_statements)
-        track(db->url, "ALTER SYSTEM RESET pg_stat_statements.track");
     return counts;
 }
 
@@ -261,6 +262,7 @@ const struct bench_client bench_postgres = {
     .run = run,
     .login = login,
     .logout = end,
+    .counting = counting,
     .count = count,
     .lean_table = "CREATE TABLE bench_lean (name bytea PRIMARY KEY, owner bytea, "
                   "token bigint NOT NULL DEFAULT 0, "

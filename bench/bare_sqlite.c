@@ -167,9 +167,9 @@ static void create(const char *url)
         bench_die("SQLite cannot be watched");
 }
 
-static struct bench_counts count(const struct bench_db *db, int on)
+static struct bench_counts count(const struct bench_db *db)
 {
-    (void)db, (void)on;
+    (void)db;
     return (struct bench_counts){(double)counters->statements, (double)counters->commits};
 }
 

@@ -84,8 +84,9 @@ struct bench_client {
     /* A connection as an application opens it, and its end. */
     void *(*login)(const char *url);
     void (*logout)(void *conn);
-    /* With `on` it counts from now on, without it no more. */
-    struct bench_counts (*count)(const struct bench_db *db, int on);
+    /* Begin to count, and end it; NULL: the database always does. */
+    void (*counting)(const struct bench_db *db, int on);
+    struct bench_counts (*count)(const struct bench_db *db);
     /* sqlock's own statements. */
     const struct bench_way *bare;
     /* The database's advisory locks, which no disk keeps. Without a name: it has none. */

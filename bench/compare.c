@@ -12,7 +12,8 @@
 #define STUCK_S      180
 
 /* What the server does is counted apart from what is timed: to count costs time. */
-static void count(struct crew *c, const struct bench_entry *e, int64_t us, struct bench_run *run)
+static void count_one(struct crew *c, const struct bench_entry *e, int64_t us,
+                      struct bench_run *run)
 {
     const struct bench_client *client = e->db->client;
     struct bench_counts before, after;
@@ -23,14 +24,29 @@ static void count(struct crew *c, const struct bench_entry *e, int64_t us, struc
         return;
     }
     crew_forget(c);
-    before = client->count(e->db, 1);
+    before = client->count(e->db);
     crew_turn(c, us);
-    after = client->count(e->db, 0);
+    after = client->count(e->db);
     pairs = crew_pairs(c);
     if (before.statements >= 0)
         run->statements = (after.statements - before.statements) / pairs;
     if (before.commits >= 0)
         run->commits = (after.commits - before.commits) / pairs;
+}
+
+/* The first entry is on the database of all that can be counted. */
+static void count(struct bench_comparison *c, struct crew **crews)
+{
+    const struct bench_db *db = c->entries[0].db;
+    void (*counting)(const struct bench_db *, int) =
+        db->client != NULL ? db->client->counting : NULL;
+
+    if (counting != NULL)
+        counting(db, 1);
+    for (int i = 0; i < c->n; i++)
+        count_one(crews[i], &c->entries[i], (int64_t)c->ms * 1000 / COUNTED_PART, &c->all[i][0]);
+    if (counting != NULL)
+        counting(db, 0);
 }
 
 static int are_single(const struct bench_comparison *c)
@@ -79,11 +95,10 @@ static void run_all(struct bench_comparison *c, int k)
         crew_watch_server(crews[i]);
     }
     take_turns(c, crews, k % c->n);
-    for (int i = 0; i < c->n; i++) {
+    for (int i = 0; i < c->n; i++)
         c->all[i][k] = crew_result(crews[i]);
-        if (k == 0)
-            count(crews[i], &c->entries[i], us / COUNTED_PART, &c->all[i][k]);
-    }
+    if (k == 0)
+        count(c, crews);
     crews_end(crews, c->n);
     alarm(0);
 }

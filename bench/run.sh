@@ -42,10 +42,11 @@ pg_stat_statements.track = none" tests/tools/pg.sh start 2>/dev/null ||
         SQLOCK_TEST_PG_CONF=$conf tests/tools/pg.sh start
 }
 
+# Its queue of clients is as long as they are many: who is dropped from it waits for a greeting that never comes.
 start_mysql() # PORT
 {
     SQLOCK_TEST_MYSQL_ARGS="--skip-networking=0 --bind-address=127.0.0.1 --port=$1 --loose-mysqlx=OFF
-        --max-connections=$connections" tests/tools/my.sh start
+        --max-connections=$connections --back-log=$connections" tests/tools/my.sh start
 }
 
 databases= instructions=
