@@ -49,6 +49,7 @@ struct bench_way {
 
 extern const struct bench_way bench_sqlock;         /* a connection for each thread */
 extern const struct bench_way bench_sqlock_durable; /* the same, and releases wait for the disk */
+extern const struct bench_way bench_swap;           /* so, and each pair is one swap of two names */
 extern const struct bench_way bench_one;            /* a manager with default options */
 extern const struct bench_way bench_one_durable;    /* the same, and releases wait for the disk */
 extern const struct bench_way bench_one_alone;      /* default, and each request goes alone */
@@ -179,6 +180,9 @@ struct bench_first bench_first_grant(const struct bench_db *db, int runs, int ti
  * SQLite. All 0 if there is no such command. */
 struct bench_first bench_command(const struct bench_db *db, const char *program, int runs,
                                  int times);
+
+/* How much longer it takes to acquire and release so many names one by one, than at once. */
+struct bench_ratio bench_many(const struct bench_db *db, int n, int runs);
 
 #define BENCH_RENEWED 64
 /* How much longer that many renewals take one by one, than in one request; 0 if they did not come

@@ -9,6 +9,7 @@
 #define SLOW offsetof(struct bench_run, slowest)
 
 #define DURABLE     "sqlock, durable"
+#define SWAP        "swap, durable"
 #define ONE         "one manager"
 #define ONE_DURABLE "one manager, durable"
 #define LEAN        "lean loop"
@@ -29,6 +30,8 @@ static const struct goal {
     {"sqlite", 8, DURABLE, "our SQL in sqlite3", 0, RATE, BENCH_AT_LEAST, 0.90},
     {"sqlite", 1, DURABLE, LEAN, 0, RATE, BENCH_AT_LEAST, 0.92},
     {"sqlite", 8, DURABLE, LEAN, 0, RATE, BENCH_AT_LEAST, 0.92},
+    {"sqlite", 1, SWAP, DURABLE, 0, RATE, BENCH_AT_LEAST, 1.9},
+    {"sqlite", 8, SWAP, DURABLE, 0, RATE, BENCH_AT_LEAST, 1.6},
     {"sqlite", 1, "sqlock", LEAN, 0, RATE, BENCH_AT_LEAST, 1.4},
     {"sqlite", 8, "sqlock", LEAN, 0, RATE, BENCH_NO_BAR, 0},
     {"sqlite", 1, "sqlock", "lean loop, lazy", 0, RATE, BENCH_NO_BAR, 0},
@@ -41,6 +44,8 @@ static const struct goal {
     {"postgres", 8, DURABLE, "our SQL in libpq", 0, RATE, BENCH_AT_LEAST, 0.95},
     {"postgres", 1, DURABLE, LEAN, 0, RATE, BENCH_AT_LEAST, 0.90},
     {"postgres", 8, DURABLE, LEAN, 0, RATE, BENCH_AT_LEAST, 0.90},
+    {"postgres", 1, SWAP, DURABLE, 0, RATE, BENCH_AT_LEAST, 1.9},
+    {"postgres", 8, SWAP, DURABLE, 0, RATE, BENCH_AT_LEAST, 1.6},
     {"postgres", 1, "sqlock", LEAN, 0, RATE, BENCH_AT_LEAST, 1.25},
     {"postgres", 8, "sqlock", LEAN, 0, RATE, BENCH_AT_LEAST, 1.1},
     {"postgres", 1, "sqlock", "lean loop, lazy", 0, RATE, BENCH_NO_BAR, 0},
@@ -76,6 +81,8 @@ static const struct goal {
     {"mysql", 8, DURABLE, "our SQL in libmariadb", 0, RATE, BENCH_AT_LEAST, 0.95},
     {"mysql", 1, DURABLE, LEAN, 0, RATE, BENCH_AT_LEAST, 0.85},
     {"mysql", 8, DURABLE, LEAN, 0, RATE, BENCH_AT_LEAST, 0.85},
+    {"mysql", 1, SWAP, DURABLE, 0, RATE, BENCH_AT_LEAST, 1.9},
+    {"mysql", 8, SWAP, DURABLE, 0, RATE, BENCH_AT_LEAST, 1.6},
     {"mysql", 64, ONE, LEAN, 0, RATE, BENCH_AT_LEAST, 2.5},
     {"mysql", 64, ONE, "one manager, alone", 0, RATE, BENCH_AT_LEAST, 3},
 };

@@ -102,6 +102,28 @@ static json_t *command(const struct bench_db *db, const struct bench_settings *s
     return print_first(db, &f, "sqlock run true", other, bar);
 }
 
+static json_t *many(const struct bench_db *db, const struct bench_settings *s)
+{
+    static const struct {
+        int n;
+        double postgres, mysql, sqlite;
+    } lists[] = {{64, 40, 25, 20}, {512, 75, 50, 30}};
+    json_t *out = json_array();
+
+    for (int i = 0; i < (bench_is_look(s) ? 1 : 2); i++) {
+        const struct bench_ratio r = bench_many(db, lists[i].n, s->runs);
+        char text[80];
+
+        snprintf(text, sizeof text, "%d names: time of one by one, of at once", lists[i].n);
+        bench_figure(db->name, text, r, BENCH_AT_LEAST,
+                     bench_is_sqlite(db)                 ? lists[i].sqlite
+                     : strcmp(db->name, "postgres") == 0 ? lists[i].postgres
+                                                         : lists[i].mysql);
+        json_array_append_new(out, json_pack("{s:i, s:f}", "names", lists[i].n, "ratio", r.median));
+    }
+    return out;
+}
+
 static json_t *renew(const struct bench_db *db, const struct bench_settings *s)
 {
     const struct bench_ratio r = bench_renew(db, s->runs);
@@ -139,6 +161,7 @@ json_t *bench_measure(const struct bench_db *db, const struct bench_settings *s)
     json_object_set_new(out, "hand_over", hand_over(db, s));
     json_object_set_new(out, "first_grant", first_grant(db, s));
     json_object_set_new(out, "command", command(db, s));
+    json_object_set_new(out, "many_at_once", many(db, s));
     json_object_set_new(out, "renewals_at_once", renew(db, s));
     json_object_set_new(out, "leases", hold(db, s));
     json_object_set_new(out, "instructions_of_a_pair", instructions(db, s));

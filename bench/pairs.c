@@ -43,6 +43,7 @@ static json_t *compare_connections(const struct bench_db *db, int clients,
     struct plan p = {0};
 
     add(&p, db, &bench_sqlock_durable, clients, 1);
+    add(&p, db, &bench_swap, clients, 1);
     add(&p, db, db->client->bare, clients, 1);
     add(&p, db, &db->client->lean, clients, 1);
     return compare(db, &p, s);

@@ -1,7 +1,8 @@
 /* What a renewal of many leases in one request gains against as many requests. Both are timed in
  * the driver: the worker renews leases together by itself, and no call of a user's does. */
-#include <pthread.h>
 #include <stdio.h>
+
+#include <sqlock/many.h>
 
 #include "bench/counted.h"
 
@@ -11,47 +12,28 @@
 #define LEASE_MS 30000
 #define RENEW_MS 1000 /* of the ones that the worker renews */
 
-struct task {
-    sqlock *m;
-    sqlock_lock **lock;
-    const sqlock_acquire_opts *opts;
-    char name[48];
-    pthread_t thread;
-};
-
-static void *acquire(void *arg)
-{
-    struct task *t = arg;
-    sqlock_error err;
-
-    if (sqlock_acquire(t->m, t->name, t->opts, t->lock, &err) != 0)
-        bench_die("%s", err.text);
-    return NULL;
-}
-
 /* All at once, so that they are due at once. */
 static void acquire_all(sqlock *m, sqlock_lock **locks, const char *what,
                         const sqlock_acquire_opts *opts)
 {
-    struct task tasks[LEASES];
+    const char *names[LEASES];
+    char texts[LEASES][48];
+    sqlock_error err;
 
     for (int i = 0; i < LEASES; i++) {
-        tasks[i] = (struct task){.m = m, .lock = &locks[i], .opts = opts};
-        snprintf(tasks[i].name, sizeof tasks[i].name, "bench renewed %s %d", what, i);
-        if (pthread_create(&tasks[i].thread, NULL, acquire, &tasks[i]) != 0)
-            bench_die("no thread");
+        snprintf(texts[i], sizeof texts[i], "bench renewed %s %d", what, i);
+        names[i] = texts[i];
     }
-    for (int i = 0; i < LEASES; i++)
-        pthread_join(tasks[i].thread, NULL);
+    if (sqlock_acquire_all(m, names, LEASES, opts, locks, &err) != 0)
+        bench_die("%s", err.text);
 }
 
 static void free_all(sqlock_lock **locks)
 {
     sqlock_error err;
 
-    for (int i = 0; i < LEASES; i++)
-        if (sqlock_lock_end(&locks[i], &err) != 0)
-            bench_die("%s", err.text);
+    if (sqlock_end_each(locks, LEASES, NULL, &err) != 0)
+        bench_die("%s", err.text);
 }
 
 static void renew_each(sqlock_lock **locks)

@@ -2,6 +2,9 @@
  * the default options, and the latter once more without requests that go out together. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+#include <sqlock/many.h>
 
 #include "bench.h"
 #include "core/engine/batch.h"
@@ -9,6 +12,9 @@
 struct own {
     sqlock *m;
     char name[32];
+    char names[2][32]; /* of swaps, whose lock is held while others have their turn */
+    int at;
+    sqlock_lock *lock;
 };
 
 static sqlock *open_with(const struct bench_db *db, const sqlock_open_opts *o)
@@ -75,8 +81,10 @@ static void *start(const struct bench_db *db, void *shared, int number)
     (void)db;
     if (own == NULL)
         bench_die("out of memory");
-    own->m = shared;
+    *own = (struct own){.m = shared};
     snprintf(own->name, sizeof own->name, "bench %d", number);
+    for (int i = 0; i < 2; i++)
+        snprintf(own->names[i], sizeof own->names[i], "bench swap %d %d", number, i);
     return own;
 }
 
@@ -92,6 +100,28 @@ static void pair(void *arg)
     sqlock_lock_free(lock);
 }
 
+static void swap(void *arg)
+{
+    struct own *own = arg;
+    sqlock_error err;
+    int released;
+
+    own->at = !own->at;
+    if (sqlock_swap(own->m, &own->lock, own->names[own->at], NULL, &released, &err) != 0 ||
+        released != 0)
+        bench_die("%s", err.text);
+}
+
+static void end_swap(void *arg)
+{
+    struct own *own = arg;
+    sqlock_error err;
+
+    if (sqlock_lock_end(&own->lock, &err) != 0)
+        bench_die("%s", err.text);
+    free(own);
+}
+
 #define WAY(...)                                                                                   \
     {                                                                                              \
         __VA_ARGS__, .close = close_manager, .start = start, .end = free, .pair = pair             \
@@ -99,6 +129,12 @@ static void pair(void *arg)
 
 const struct bench_way bench_sqlock = WAY(.name = "sqlock", .open = open_connections);
 const struct bench_way bench_sqlock_durable = WAY(.name = "sqlock, durable", .open = open_durable);
+const struct bench_way bench_swap = {.name = "swap, durable",
+                                     .open = open_durable,
+                                     .close = close_manager,
+                                     .start = start,
+                                     .end = end_swap,
+                                     .pair = swap};
 const struct bench_way bench_one = WAY(.name = "one manager", .open = open_one);
 const struct bench_way bench_one_durable =
     WAY(.name = "one manager, durable", .open = open_one_durable);
