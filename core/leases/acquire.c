@@ -295,11 +295,21 @@ static int acquire_is_overtaken(const sqlock_op *op, const struct answer *a)
     return a->token <= op->m->above;
 }
 
+/* Only another program can have written such a token. */
+static int acquire_is_corrupt(const struct answer *a)
+{
+    return a->token < 1 || a->token > SQLOCK_TOKEN_MAX;
+}
+
 static void acquire_judge(sqlock_op *op, const struct answer *a, int64_t now)
 {
     switch (a->outcome) {
     case SQLOCK_OUT_DONE:
-        if (acquire_is_overtaken(op, a)) {
+        if (acquire_is_corrupt(a)) {
+            op_done(op, sqlock_error_set(&op->err, SQLOCK_ECORRUPT, 0,
+                                         "the row's token %lld is none that a grant can have",
+                                         (long long)a->token));
+        } else if (acquire_is_overtaken(op, a)) {
             op->unsure = 1; /* it is ours in the database */
             op_handshake(op, now);
         } else {

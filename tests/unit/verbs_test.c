@@ -106,6 +106,26 @@ TEST(test_grant_counts_from_before_its_request)
     assert_int_equal(s.lock.lease.deadline, lease_deadline(&s.lock.lease, NOW));
 }
 
+/* Another program wrote it. A double cannot hold it, and a resource would refuse all later ones. */
+TEST(test_P2_grant_with_a_token_that_none_can_have_is_refused)
+{
+    static const int64_t tokens[] = {SQLOCK_TOKEN_MAX + 1, 0, -1, INT64_MIN};
+
+    for (size_t i = 0; i < sizeof tokens / sizeof *tokens; i++) {
+        struct answer a = {.outcome = SQLOCK_OUT_DONE,
+                           .token = tokens[i],
+                           .left = TTL,
+                           .now = NOW,
+                           .sent = NOW,
+                           .received = NOW + 1000};
+
+        begin(&acquire_verb, 0);
+        assert_next(SQLOCK_STMT_ACQUIRE, NOW);
+        s.op.verb->on_answer(&s.op, &a, NOW + 1000);
+        assert_done(SQLOCK_ECORRUPT);
+    }
+}
+
 TEST(test_server_learns_of_a_longer_lease_before_it_is_granted)
 {
     begin(&acquire_verb, 0);
