@@ -216,8 +216,10 @@ SELECT 0, {DONE};
 -- it: {met}, no grace. The token must have reached the floor, so the next one is above it.
 -- The second step says who holds the lock. Whatever else there is comes to the third: our own lease, a token below the
 -- floor, a grace, a locked row, another server, a session that has met none yet.
--- There first the entry of nt is locked, then the row, without waiting. The token is drawn under these locks. While
+-- There first the row is locked, then its entry of nt, without waiting. The token is drawn under these locks. While
 -- another one holds the lock, nothing is written. HELD says so, also to a caller that is too late.
+-- The entry is sought with its token. A search for the name alone would read what earlier grants have left in nt. That
+-- stays for as long as any transaction has an older snapshot, and can be thousands of entries.
 -- A SELECT of its own reads the floor before. In that UPDATE, of two tables, the floor would be share-locked: a grant
 -- that has locked its row would wait for a pruner that has locked meta and wants that row.
 -- During the grace after a loss, only the holder itself is granted the lock (GRACE).
@@ -249,7 +251,8 @@ FROM {meta} m WHERE m.id = 1 AND {known};
 UPDATE (
     SELECT c.ns, c.name, c.owner, c.token, c.exp, c.since, c.ended_owner, c.ended_token,
            c.ended_why, c.withdrawn, {now} AS t
-    FROM {lock} c FORCE INDEX (nt)
+    FROM {lock} c FORCE INDEX (PRIMARY)
+    STRAIGHT_JOIN {lock} e FORCE INDEX (nt) ON e.ns = c.ns AND e.name = c.name AND e.token = c.token
     WHERE c.ns = :ns AND c.name = :name AND c.kind = 0
       AND (c.owner IS NULL OR c.owner = :owner OR c.exp <= {now})
       AND (c.ended_why <> {ENDED_RELEASED} OR c.ended_owner IS NULL OR c.ended_owner <> :owner)
@@ -294,7 +297,8 @@ FROM {meta} m WHERE m.id = 1 AND {known};
 UPDATE (
     SELECT c.ns, c.name, c.owner, c.token, c.exp, c.since, c.ended_owner, c.ended_token,
            c.ended_why, c.withdrawn, i.owner AS new_owner, i.ttl, i.label, {now} AS t
-    FROM ({acquires}) i STRAIGHT_JOIN {lock} c FORCE INDEX (nt) ON c.ns = i.ns AND c.name = i.name
+    FROM ({acquires}) i STRAIGHT_JOIN {lock} c FORCE INDEX (PRIMARY) ON c.ns = i.ns AND c.name = i.name
+    STRAIGHT_JOIN {lock} e FORCE INDEX (nt) ON e.ns = c.ns AND e.name = c.name AND e.token = c.token
     WHERE c.kind = 0
       AND (c.owner IS NULL OR c.owner = i.owner OR c.exp <= {now})
       AND (c.ended_why <> {ENDED_RELEASED} OR c.ended_owner IS NULL OR c.ended_owner <> i.owner)
