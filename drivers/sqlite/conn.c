@@ -305,6 +305,9 @@ static int session_set(lite_conn *conn, sqlock_error *err)
                               conn->path);
     if (rc == 0)
         rc = lite_query(conn, "PRAGMA main.mmap_size = 0", answer, sizeof answer, err);
+    if (rc == 0) /* a reader that stayed for long leaves a long WAL */
+        rc = lite_query(conn, "PRAGMA main.journal_size_limit = 67108864", answer, sizeof answer,
+                        err);
     if (rc == 0) /* else a write answers with a row of its own */
         rc = lite_query(conn, "PRAGMA count_changes = 0", answer, sizeof answer, err);
     if (rc == 0)

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "tests/input/file.h"
+#include "tests/lib/lite.h"
 
 static sqlock_error err;
 
@@ -380,6 +381,33 @@ TEST(test_P1_a_connection_that_locks_in_another_way_is_refused)
 
     assert_code(SQLOCK_EREFUSED, db_try(db, &err), &err);
     use(path);
+}
+
+/* ---- the WAL --------------------------------------------------------------------------------- */
+
+static int64_t size_of_wal(const char *path)
+{
+    struct stat st;
+
+    assert_int_equal(stat(textf("%s-wal", path), &st), 0);
+    return st.st_size;
+}
+
+/* A reader that stays, or a large transaction, makes it long. The next grant begins it anew. */
+TEST(test_long_wal_is_cut_once_nobody_needs_it)
+{
+    enum { LIMIT = 64 << 20 };
+    char *path = new_migrated();
+    struct sqlite3 *app = lite_open(path);
+    sqlock *m = db_open(file_db(path));
+
+    lite_exec(app, "CREATE TABLE long (a)");
+    lite_exec(app, "INSERT INTO long VALUES (zeroblob(70000000))");
+    assert_true(size_of_wal(path) > LIMIT);
+    lock_give(lock_now(m, "x"));
+    assert_int_equal(size_of_wal(path), LIMIT);
+    sqlock_close(m);
+    sqlite3_close(app);
 }
 
 TEST_MAIN_EACH(NULL, work_here_again)
