@@ -18,9 +18,10 @@ libs_peers = $(if $(filter redis,$(peers)),-lhiredis) $(if $(filter etcd,$(peers
 
 # Which they are is compiled in.
 PEERS := $(BUILD)/peers
-ifneq ($(file <$(PEERS)),$(strip $(peers)))
-$(file >$(PEERS),$(strip $(peers)))
-endif
+.PHONY: peers
+$(PEERS): peers
+	@mkdir -p $(@D)
+	@echo '$(strip $(peers))' | cmp -s - $@ || echo '$(strip $(peers))' >$@
 $(BUILD)/obj/bench/peers.o $(BUILD)/bench/bench: $(PEERS)
 
 have = $(foreach n,$1,-DBENCH_HAVE_$(call upper,$n)=1)
@@ -31,3 +32,13 @@ bench_sources := $(filter-out bench/bare_% bench/peer_%,$(wildcard bench/*.c)) $
 $(BUILD)/bench/bench: $(call objects,$(bench_sources)) $(INSIDE)
 	@mkdir -p $(@D)
 	$(LINK) -o $@ $(filter-out $(PEERS),$^) $(CLIENT_LIBS) $(libs_jansson) $(libs_peers) -ldl
+
+#   make growth     measure large tables, long churn and old snapshots; see bench/growth
+#     GROWTH="--seconds 5 --most 10000" for a look
+.PHONY: growth
+growth: $(BUILD)/bench/growth
+	@bench/growth/growth.sh $< $(GROWTH)
+
+$(BUILD)/bench/growth: $(call objects,bench/growth/*.c) $(DRIVERS:%=$(BUILD)/libsqlock-%.a) $(BUILD)/libsqlock.a
+	@mkdir -p $(@D)
+	$(LINK) -o $@ $^ $(CLIENT_LIBS) -ldl
