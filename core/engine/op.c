@@ -135,7 +135,7 @@ static int op_take_result(sqlock_op *op, sqlock_lock **out_lock, sqlock_error *e
     code = op->code;
     if (code != 0)
         error_give(err, &op->err);
-    if (op->refused && op->out_holder != NULL)
+    if (code != 0 && op->refused && op->out_holder != NULL)
         op_give_holder(op->out_holder, &op->holder);
     if (op->hides_lock)
         lock_free(op->lock);

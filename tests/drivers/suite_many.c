@@ -78,6 +78,15 @@ static void make_rows(sqlock *m, size_t n)
     ok(end_all(n));
 }
 
+static void *give_later(void *arg)
+{
+    sqlock_lock *lock = *(sqlock_lock **)arg;
+    sqlock_error err;
+
+    sleep_ms(200);
+    return sqlock_release(lock, &err) == 0 ? arg : NULL;
+}
+
 /* ---- as many as possible --------------------------------------------------------------------- */
 
 /* At first there are no rows. Tokens rise. */
@@ -205,6 +214,28 @@ TEST_AFTER(begin_list, test_P8_list_ends_in_time_where_one_name_stays_held, m, o
     give(lock);
 }
 
+/* The first name is refused at first, and granted later. */
+TEST_AFTER(begin_list, test_P9_holder_is_of_a_name_that_is_refused_in_the_end, m, other)
+{
+    sqlock_holder holder = {.size = sizeof holder};
+    sqlock_acquire_opts o = wait_opts(patience_ms(1500), 60000, 0);
+    sqlock_lock *lock, *stays;
+    pthread_t thread;
+
+    give(take(other, list.names[0])); /* so the two tokens differ */
+    lock = take(other, list.names[0]);
+    stays = take(other, list.names[1]);
+    assert_int_not_equal(sqlock_lock_token(lock), sqlock_lock_token(stays));
+    o.holder = &holder;
+    assert_int_equal(pthread_create(&thread, NULL, give_later, &lock), 0);
+    says(SQLOCK_EBUSY, sqlock_acquire_each(m, list.names, 2, &o, list.locks, list.codes, &said));
+    pthread_join(thread, NULL);
+    assert_state(SQLOCK_HELD, list.locks[0]);
+    assert_int_equal(holder.token, sqlock_lock_token(stays));
+    give(stays);
+    ok(end_all(2));
+}
+
 /* ---- all or none ----------------------------------------------------------------------------- */
 
 TEST_AFTER(begin_list, test_P9_all_or_none_holds_none_if_one_is_refused, m, other)
@@ -263,15 +294,6 @@ TEST_WITH(LEISURE, begin_list, test_P8_all_or_none_callers_do_not_wait_for_each_
         assert_code(SQLOCK_OK, cs[i].code, &cs[i].err);
         assert_int_equal(cs[i].got, ROUNDS);
     }
-}
-
-static void *give_later(void *arg)
-{
-    sqlock_lock *lock = *(sqlock_lock **)arg;
-    sqlock_error err;
-
-    sleep_ms(200);
-    return sqlock_release(lock, &err) == 0 ? arg : NULL;
 }
 
 TEST_AFTER(begin_list, test_P8_all_or_none_waits_for_what_is_held, m, other)
