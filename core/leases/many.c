@@ -104,11 +104,11 @@ static void many_give_up(struct many *many)
     many_end(many);
 }
 
-/* Acquire all names but number `held`. Afterwards locks and codes have what became of each, and err
- * is of the first that failed. */
+/* Acquire all names but number `held`, and end by `until` at the latest. Afterwards locks and codes
+ * have what became of each, and err is of the first that failed. */
 static int many_acquire(sqlock *m, const char *const *names, size_t n, size_t held,
-                        const sqlock_acquire_opts *opts, sqlock_lock **locks, int *codes,
-                        sqlock_error *err)
+                        const sqlock_acquire_opts *opts, int64_t until, sqlock_lock **locks,
+                        int *codes, sqlock_error *err)
 {
     struct many many;
     size_t len;
@@ -119,8 +119,10 @@ static int many_acquire(sqlock *m, const char *const *names, size_t n, size_t he
     for (size_t i = 0; rc == 0 && i < n; i++) {
         sqlock_op *op = NULL;
 
-        if (i != held && (rc = acquire_begin(m, names[i], opts, &op, &len, err)) == 0)
+        if (i != held && (rc = acquire_begin(m, names[i], opts, &op, &len, err)) == 0) {
+            op->deadline = time_min(op->deadline, until);
             many_add(&many, i, op);
+        }
     }
     if (rc != 0) {
         many_give_up(&many);
@@ -148,7 +150,7 @@ int sqlock_acquire_each(sqlock *m, const char *const *names, size_t n,
     sqlock_acquire_opts o;
     int rc = many_check(m, names, n, opts, out_locks, &o, err);
 
-    return rc == 0 ? many_acquire(m, names, n, n, &o, out_locks, out_codes, err) : rc;
+    return rc == 0 ? many_acquire(m, names, n, n, &o, TIME_NEVER, out_locks, out_codes, err) : rc;
 }
 
 /* The manager of the first one, which all must have. NULL if there is none. */
@@ -226,6 +228,8 @@ static int many_is_refusal(int code)
     return code == SQLOCK_EBUSY || code == SQLOCK_EGUARDED;
 }
 
+#define ALL_LATE_US 50000 /* for an answer under way when the wait is over */
+
 struct all {
     sqlock *m;
     const char *const *names;
@@ -249,7 +253,7 @@ static size_t all_missing(const struct all *a)
 {
     size_t i = 0;
 
-    while (i < a->n && !all_may_go_on(a->codes[i]))
+    while (i < a->n && !all_may_go_on(a->codes[i]) && a->codes[i] != SQLOCK_EUNSURE)
         i++;
     return i;
 }
@@ -263,18 +267,29 @@ static int32_t all_wait(const struct all *a, int64_t most)
     return left > 0 ? (int32_t)left : 0;
 }
 
-/* Wait for this name. A lost reply is settled here, because the caller gets no handle. */
+/* Wait for this name. */
 static int all_wait_for(struct all *a, size_t i)
 {
     sqlock_acquire_opts o = a->o;
     int rc;
 
     o.wait_ms = a->deadline == TIME_NEVER ? SQLOCK_WAIT_FOREVER : all_wait(a, INT32_MAX);
+    if (o.wait_ms == 0)
+        o.wait_ms = 1; /* a try may last for request_ms */
     rc = sqlock_acquire(a->m, a->names[i], &o, &a->locks[i], &a->err);
-    if (rc == SQLOCK_EUNSURE)
-        rc = sqlock_settle(a->locks[i], 0, &a->err);
     a->codes[i] = rc;
     return rc;
+}
+
+/* Twice the time that answers took of late, in milliseconds. */
+static int64_t all_answer_ms(const struct all *a)
+{
+    int64_t ms;
+
+    mutex_lock(&a->m->mu);
+    ms = 2 * a->m->round / 1000;
+    mutex_unlock(&a->m->mu);
+    return ms;
 }
 
 /* Try for all names but number `held`. While that one is held, wait for the others for a moment.
@@ -284,8 +299,18 @@ static int all_try(struct all *a, size_t held)
     sqlock_acquire_opts o = a->o;
     uint32_t most = (uint32_t)(backoff_span(a->rounds++) / 1000);
 
-    o.wait_ms = held == a->n ? 0 : all_wait(a, sqlock_random_below(most));
-    return many_acquire(a->m, a->names, a->n, held, &o, a->locks, a->codes, &a->err);
+    o.wait_ms = held == a->n ? 0 : all_wait(a, sqlock_random_below(most) + all_answer_ms(a));
+    return many_acquire(a->m, a->names, a->n, held, &o,
+                        a->deadline == TIME_NEVER ? TIME_NEVER : a->deadline + ALL_LATE_US,
+                        a->locks, a->codes, &a->err);
+}
+
+/* A reply was lost, and what it may have granted was given back. */
+static int all_lost(struct all *a, int rc)
+{
+    return rc != SQLOCK_EUNSURE ? rc
+                                : sqlock_error_set(&a->err, SQLOCK_ETIMEOUT, SQLOCK_RETRY,
+                                                   "the database did not answer in time");
 }
 
 /* Give back what was granted. Returns rc, or says that one of them may still stand. */
@@ -296,7 +321,7 @@ static int all_give_back(struct all *a, int rc)
     if (many_is_refusal(rc))
         a->refusal = a->err;
     if (sqlock_end_each(a->locks, a->n, a->codes, &failure) == 0)
-        return rc;
+        return all_lost(a, rc);
     for (size_t i = 0; i < a->n; i++)
         if (a->codes[i] != 0 && a->codes[i] != SQLOCK_ELOST)
             return sqlock_error_set(&a->err, SQLOCK_EUNSURE, SQLOCK_MAYBE,

@@ -35,6 +35,7 @@ SQLOCK_API SQLOCK_CHECKED int sqlock_acquire_each(sqlock *m, const char *const *
  * it waits for the others only for a moment of random length, so that callers with the same names in
  * any order do not wait for each other.
  * Other programs may see a name held for a moment, and then given back.
+ * To give back what it took, it may need the manager's request_ms after the wait, if the database hangs.
  * Ownership: on success out_locks has n handles, for sqlock_end_each(). Otherwise all are NULL.
  * Threads:   any.
  * Returns:   0, or as sqlock_acquire_each(). With SQLOCK_EUNSURE one of them could not be given back, and

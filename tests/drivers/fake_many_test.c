@@ -221,4 +221,45 @@ TEST_AFTER(begin_taker, test_P5_swap_that_is_cancelled_has_released_all_the_same
     assert_none_taken();
 }
 
+/* ---- all or none on a slow server ------------------------------------------------------------ */
+
+static sqlock_lock *on_way;
+
+static void *give_on_way(void *arg)
+{
+    sleep_ms(300);
+    return sqlock_release(on_way, &taker.err) == 0 ? arg : NULL;
+}
+
+/* While it holds a name, its short wait for the others has time for an answer. */
+TEST(test_P8_all_or_none_goes_on_where_answers_are_slow, a, b)
+{
+    static const char *const names[] = {"a", "b", "c"};
+    sqlock_acquire_opts o = wait_opts(patience_ms(10000), 10000, 0);
+    sqlock_lock *locks[3];
+    pthread_t thread;
+
+    on_way = take(b, "b");
+    fault(w, SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_SLOW, ALWAYS, 150);
+    assert_int_equal(pthread_create(&thread, NULL, give_on_way, NULL), 0);
+    ok(sqlock_acquire_all(a, names, 3, &o, locks, &said));
+    pthread_join(thread, NULL);
+    ok(sqlock_end_each(locks, 3, NULL, &said));
+    sqlock_lock_free(forget(on_way));
+}
+
+/* Nothing is left: so it is no EUNSURE. */
+TEST(test_P8_all_or_none_ends_in_time_where_no_answer_comes, a)
+{
+    static const char *const names[] = {"a", "b"};
+    sqlock_acquire_opts o = wait_opts(100, 10000, 0);
+    sqlock_lock *locks[2];
+
+    give(take(a, "a"));
+    fault(w, SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_SLOW, ALWAYS, 1500);
+    assert_takes(0, 150 + patience_ms(300),
+                 says(SQLOCK_ETIMEOUT, sqlock_acquire_all(a, names, 2, &o, locks, &said)));
+    assert_true(locks[0] == NULL && locks[1] == NULL);
+}
+
 TEST_MAIN_ON(fake)
