@@ -16,6 +16,11 @@ int acquire_begin(sqlock *m, const char *name, const sqlock_acquire_opts *opts, 
 /* From here on the lease is not renewed and not believed in. Only the answer decides. lock was
  * checked. */
 int release_begin(sqlock_lock *lock, sqlock_op **out_op, sqlock_error *err);
+/* The end of a handle, whose release returned rc. On SQLite a release waits only briefly for a
+ * guard, because this thread itself may hold the guard. No one tries again later. So this settles
+ * it once more, with the full time: the guard may be of another session. Returns what became of it.
+ */
+int release_once_more(sqlock_lock *lock, int rc);
 /* The last part of a release that blocks: waiters for the lock do not wait for the callback. */
 void release_await_callback(sqlock_lock *lock);
 
@@ -46,6 +51,20 @@ int verb_may_be_guarded(sqlock_op *op);
 int verb_send_probe(sqlock_op *op, int64_t token);
 /* text: the error's, if a guard stands. */
 void verb_probed(sqlock_op *op, const struct answer *a, const char *text);
+
+/* many.c: for a list of names. */
+
+/* Check all arguments. out_locks becomes NULLs, *o the options, in full. */
+int many_check(sqlock *m, const char *const *names, size_t n, const sqlock_acquire_opts *opts,
+               sqlock_lock **out_locks, sqlock_acquire_opts *o, sqlock_error *err);
+/* Acquire all names but number `held`, and end by `until` at the latest. Afterwards locks and codes
+ * have what became of each, and err is of the first that failed. */
+int many_acquire(sqlock *m, const char *const *names, size_t n, size_t held,
+                 const sqlock_acquire_opts *opts, int64_t until, sqlock_lock **locks, int *codes,
+                 sqlock_error *err);
+/* A lock is handed out with at least half of its lease left. This one may have been granted long
+ * before the others. If it cannot be renewed, it is given back. */
+int many_hand_out(sqlock_lock **lock, sqlock_error *err);
 
 /* A request about a name which is not part of a lock's life. It has a hidden handle, with the name
  * and an owner that was drawn for this request only. */

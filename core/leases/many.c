@@ -8,8 +8,8 @@
 
 #include "core/engine/arguments.h"
 #include "core/engine/locks.h"
+#include "core/engine/loop.h"
 #include "core/leases/leases.h"
-#include "core/model/backoff.h"
 
 static int many_by_name(const void *a, const void *b)
 {
@@ -33,10 +33,8 @@ static int many_is_twice(const char *const *names, size_t n, sqlock_error *err)
     return rc;
 }
 
-/* *o becomes the options, in full. */
-static int many_check(sqlock *m, const char *const *names, size_t n,
-                      const sqlock_acquire_opts *opts, sqlock_lock **out_locks,
-                      sqlock_acquire_opts *o, sqlock_error *err)
+int many_check(sqlock *m, const char *const *names, size_t n, const sqlock_acquire_opts *opts,
+               sqlock_lock **out_locks, sqlock_acquire_opts *o, sqlock_error *err)
 {
     size_t len;
     int rc;
@@ -104,13 +102,26 @@ static void many_give_up(struct many *many)
     many_end(many);
 }
 
-/* Acquire all names but number `held`, and end by `until` at the latest. Afterwards locks and codes
- * have what became of each, and err is of the first that failed. */
-static int many_acquire(sqlock *m, const char *const *names, size_t n, size_t held,
-                        const sqlock_acquire_opts *opts, int64_t until, sqlock_lock **locks,
-                        int *codes, sqlock_error *err)
+int many_hand_out(sqlock_lock **lock, sqlock_error *err)
 {
-    struct many many;
+    int64_t ttl = (*lock)->lease.ttl, half = ttl / 2 - lease_margin(ttl);
+    int rc;
+
+    if (sqlock_lock_deadline_us(*lock) - sqlock_now_us() >= half)
+        return 0;
+    if ((rc = sqlock_renew(*lock, err)) == 0)
+        return 0;
+    sqlock_scope_end(lock);
+    return rc != SQLOCK_EUNSURE ? rc
+                                : sqlock_error_set(err, SQLOCK_ETIMEOUT, SQLOCK_RETRY,
+                                                   "its lease could not be renewed in time");
+}
+
+int many_acquire(sqlock *m, const char *const *names, size_t n, size_t held,
+                 const sqlock_acquire_opts *opts, int64_t until, sqlock_lock **locks, int *codes,
+                 sqlock_error *err)
+{
+    struct many many = {0};
     size_t len;
     int rc = many_begin(&many, n, err), first = 0;
 
@@ -133,6 +144,8 @@ static int many_acquire(sqlock *m, const char *const *names, size_t n, size_t he
         if (many.ops[i] == NULL)
             continue;
         rc = op_finish(many.ops[i], &locks[i], err);
+        if (rc == 0 && opts->wait_ms != 0)
+            rc = many_hand_out(&locks[i], err);
         if (codes != NULL)
             codes[i] = rc;
         if (rc != 0)
@@ -153,6 +166,20 @@ int sqlock_acquire_each(sqlock *m, const char *const *names, size_t n,
     return rc == 0 ? many_acquire(m, names, n, n, &o, TIME_NEVER, out_locks, out_codes, err) : rc;
 }
 
+/* A callback of a manager without threads cannot wait for the step that calls it. */
+static int many_may_wait(sqlock *m, sqlock_error *err)
+{
+    int mine = 0;
+
+    mutex_lock(&m->mu);
+    if (m->loop != NULL)
+        mine = loop_is_mine(m);
+    mutex_unlock(&m->mu);
+    return mine ? sqlock_error_set(err, SQLOCK_ESTATE, 0,
+                                   "a callback may not wait for the manager that calls it")
+                : 0;
+}
+
 /* The manager of the first one, which all must have. NULL if there is none. */
 static int many_manager(sqlock_lock *const *locks, size_t n, sqlock **out_m, sqlock_error *err)
 {
@@ -168,7 +195,7 @@ static int many_manager(sqlock_lock *const *locks, size_t n, sqlock **out_m, sql
             return sqlock_error_set(err, SQLOCK_EINVAL, 0, "the locks are of several managers");
         *out_m = locks[i]->m;
     }
-    return 0;
+    return *out_m != NULL ? many_may_wait(*out_m, err) : 0;
 }
 
 /* Begin to release each, and send what was begun. What could not begin is left out. */
@@ -189,6 +216,7 @@ static int many_released(sqlock_lock *lock, sqlock_op *op, sqlock_error *err)
     int rc = op_finish(op, NULL, err);
 
     release_await_callback(lock);
+    rc = release_once_more(lock, rc);
     return check_context(err, "release", lock->name, lock->name_len, rc);
 }
 
@@ -212,7 +240,7 @@ int sqlock_end_each(sqlock_lock **locks, size_t n, int *out_codes, sqlock_error 
 
         rc = locks[i] == NULL ? 0
              : op != NULL     ? many_released(locks[i], op, err)
-                              : sqlock_release(locks[i], err);
+                              : release_once_more(locks[i], sqlock_release(locks[i], err));
         sqlock_lock_free(locks[i]);
         locks[i] = NULL;
         first = rc != 0 ? rc : first;
@@ -221,150 +249,6 @@ int sqlock_end_each(sqlock_lock **locks, size_t n, int *out_codes, sqlock_error 
     }
     many_end(&many);
     return first;
-}
-
-static int many_is_refusal(int code)
-{
-    return code == SQLOCK_EBUSY || code == SQLOCK_EGUARDED;
-}
-
-#define ALL_LATE_US 50000 /* for an answer under way when the wait is over */
-
-struct all {
-    sqlock *m;
-    const char *const *names;
-    size_t n;
-    sqlock_acquire_opts o; /* of the caller */
-    int64_t deadline;
-    sqlock_lock **locks;
-    int *codes;
-    int rounds;
-    sqlock_error err, refusal; /* the last ones; the codes are 0 if there was none */
-};
-
-/* It may be granted if it is tried again. ETIMEOUT: a short wait had no time for an answer. */
-static int all_may_go_on(int code)
-{
-    return many_is_refusal(code) || code == SQLOCK_ETIMEOUT;
-}
-
-/* The first name to wait for. */
-static size_t all_missing(const struct all *a)
-{
-    size_t i = 0;
-
-    while (i < a->n && !all_may_go_on(a->codes[i]) && a->codes[i] != SQLOCK_EUNSURE)
-        i++;
-    return i;
-}
-
-/* What is left of the wait, for one name: at most `most` milliseconds. */
-static int32_t all_wait(const struct all *a, int64_t most)
-{
-    int64_t left =
-        a->deadline == TIME_NEVER ? most : time_min(most, (a->deadline - sqlock_now_us()) / 1000);
-
-    return left > 0 ? (int32_t)left : 0;
-}
-
-/* Wait for this name. */
-static int all_wait_for(struct all *a, size_t i)
-{
-    sqlock_acquire_opts o = a->o;
-    int rc;
-
-    o.wait_ms = a->deadline == TIME_NEVER ? SQLOCK_WAIT_FOREVER : all_wait(a, INT32_MAX);
-    if (o.wait_ms == 0)
-        o.wait_ms = 1; /* a try may last for request_ms */
-    rc = sqlock_acquire(a->m, a->names[i], &o, &a->locks[i], &a->err);
-    a->codes[i] = rc;
-    return rc;
-}
-
-/* Twice the time that answers took of late, in milliseconds. */
-static int64_t all_answer_ms(const struct all *a)
-{
-    int64_t ms;
-
-    mutex_lock(&a->m->mu);
-    ms = 2 * a->m->round / 1000;
-    mutex_unlock(&a->m->mu);
-    return ms;
-}
-
-/* Try for all names but number `held`. While that one is held, wait for the others for a moment.
- * Its length is random: of two callers that hold what the other one wants, one gives up first. */
-static int all_try(struct all *a, size_t held)
-{
-    sqlock_acquire_opts o = a->o;
-    uint32_t most = (uint32_t)(backoff_span(a->rounds++) / 1000);
-
-    o.wait_ms = held == a->n ? 0 : all_wait(a, sqlock_random_below(most) + all_answer_ms(a));
-    return many_acquire(a->m, a->names, a->n, held, &o,
-                        a->deadline == TIME_NEVER ? TIME_NEVER : a->deadline + ALL_LATE_US,
-                        a->locks, a->codes, &a->err);
-}
-
-/* A reply was lost, and what it may have granted was given back. */
-static int all_lost(struct all *a, int rc)
-{
-    return rc != SQLOCK_EUNSURE ? rc
-                                : sqlock_error_set(&a->err, SQLOCK_ETIMEOUT, SQLOCK_RETRY,
-                                                   "the database did not answer in time");
-}
-
-/* Give back what was granted. Returns rc, or says that one of them may still stand. */
-static int all_give_back(struct all *a, int rc)
-{
-    sqlock_error failure = {0};
-
-    if (many_is_refusal(rc))
-        a->refusal = a->err;
-    if (sqlock_end_each(a->locks, a->n, a->codes, &failure) == 0)
-        return all_lost(a, rc);
-    for (size_t i = 0; i < a->n; i++)
-        if (a->codes[i] != 0 && a->codes[i] != SQLOCK_ELOST)
-            return sqlock_error_set(&a->err, SQLOCK_EUNSURE, SQLOCK_MAYBE,
-                                    "a lock could not be given back, and stands until its lease "
-                                    "runs out: %.200s",
-                                    failure.text);
-    return rc;
-}
-
-static int all_acquire(struct all *a)
-{
-    size_t held = a->n;
-    int rc;
-
-    while ((rc = all_try(a, held)) != 0) {
-        held = all_missing(a);
-        rc = all_give_back(a, rc);
-        if (!all_may_go_on(rc) || all_wait(a, 1) == 0)
-            return rc;
-        if ((rc = all_wait_for(a, held)) != 0)
-            return all_give_back(a, rc);
-    }
-    return 0;
-}
-
-int sqlock_acquire_all(sqlock *m, const char *const *names, size_t n,
-                       const sqlock_acquire_opts *opts, sqlock_lock **out_locks, sqlock_error *err)
-{
-    UNCANCELLED;
-    struct all a = {.m = m, .names = names, .n = n, .locks = out_locks};
-    int rc = many_check(m, names, n, opts, out_locks, &a.o, err);
-
-    if (rc != 0)
-        return rc;
-    if ((a.codes = sqlock_mem_alloc(n * sizeof *a.codes)) == NULL)
-        return error_nomem(err);
-    a.deadline = a.o.wait_ms == SQLOCK_WAIT_FOREVER ? TIME_NEVER
-                                                    : sqlock_now_us() + a.o.wait_ms * INT64_C(1000);
-    rc = all_acquire(&a);
-    sqlock_mem_free(a.codes);
-    if (rc == SQLOCK_ETIMEOUT && a.refusal.code != 0) /* the last answer stands */
-        a.err = a.refusal;
-    return rc != 0 ? error_give(err, &a.err) : 0;
 }
 
 static int swap_check(const sqlock *m, sqlock_lock *const *lock, const char *name,
@@ -383,7 +267,7 @@ static int swap_check(const sqlock *m, sqlock_lock *const *lock, const char *nam
         return sqlock_error_set(err, SQLOCK_EINVAL, 0, "the lock is of another manager");
     if (strcmp((*lock)->name, name) == 0)
         return sqlock_error_set(err, SQLOCK_EINVAL, 0, "it is the name of the lock itself");
-    return 0;
+    return many_may_wait((*lock)->m, err);
 }
 
 int sqlock_swap(sqlock *m, sqlock_lock **lock, const char *name, const sqlock_acquire_opts *opts,

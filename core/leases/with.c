@@ -2,6 +2,7 @@
 #include <assert.h>
 
 #include "core/engine/arguments.h"
+#include "core/leases/leases.h"
 
 /* After an acquire without an answer, find out whether it was granted. If that fails too, give back
  * what may have been granted. */
@@ -15,13 +16,8 @@ static int with_settle(sqlock_lock **lock, int rc, sqlock_error *err)
     return rc;
 }
 
-/* On SQLite a release waits only briefly for a guard, because this thread itself may hold the
- * guard. No one tries again later here. So this settles it once more, with the full time: the guard
- * may be of another session. */
-static int with_give_back(sqlock_lock *lock, sqlock_error *err)
+int release_once_more(sqlock_lock *lock, int rc)
 {
-    int rc = sqlock_release(lock, err);
-
     if (rc == SQLOCK_EGUARDED && sqlock_lock_state(lock) == SQLOCK_UNSURE &&
         sqlock_settle(lock, 0, NULL) == 0)
         rc = 0;
@@ -72,7 +68,7 @@ int sqlock_with(sqlock *m, const char *name, const sqlock_acquire_opts *opts, sq
 
 static int with_end(sqlock_lock **lock, sqlock_error *err)
 {
-    int rc = with_give_back(*lock, err);
+    int rc = release_once_more(*lock, sqlock_release(*lock, err));
 
     sqlock_lock_free(*lock);
     *lock = NULL;

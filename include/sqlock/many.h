@@ -15,9 +15,11 @@ extern "C" {
 /* Acquire as many of the n names as possible, each as sqlock_acquire() does, with the same options.
  * Their owner must be NULL, because each grant has an owner of its own. Their holder is filled for the
  * first name that is refused.
- * With wait_ms, what is granted early is held, and renewed, while the call waits for the rest. So two
- * programs that wait for each other's names both wait in vain: use sqlock_acquire_all() for names that
- * belong together.
+ * With wait_ms, what is granted early is held, and renewed, while the call waits for the rest. At the end
+ * each lock has at least half of its lease left, or it is given back. With SQLOCK_NO_RENEW it is renewed
+ * only then, so a wait that is longer than the lease may end with SQLOCK_ELOST for some.
+ * Two programs that wait for each other's names both wait in vain: use sqlock_acquire_all() for names
+ * that belong together.
  * Ownership: out_locks[i] is the handle of names[i], or NULL; out_codes[i], if out_codes is not NULL,
  *            is what sqlock_acquire() would have returned. End the handles with sqlock_end_each().
  *            With SQLOCK_EUNSURE there is a handle, too.
@@ -33,7 +35,8 @@ SQLOCK_API SQLOCK_CHECKED int sqlock_acquire_each(sqlock *m, const char *const *
 /* Acquire all of the n names, or none. A first try takes what is free. If a name is refused, it gives
  * the others back, waits for that one, and tries again, until opts->wait_ms is over. While it holds some
  * it waits for the others only for a moment of random length, so that callers with the same names in
- * any order do not wait for each other.
+ * any order do not wait for each other. Programs that take one of the names again and again may keep it
+ * waiting: it has no place in a queue.
  * Other programs may see a name held for a moment, and then given back.
  * To give back what it took, it may need the manager's request_ms after the wait, if the database hangs.
  * Ownership: on success out_locks has n handles, for sqlock_end_each(). Otherwise all are NULL.
@@ -45,10 +48,11 @@ SQLOCK_API SQLOCK_CHECKED int sqlock_acquire_all(sqlock *m, const char *const *n
                                   sqlock_error *err);
 
 /* sqlock_lock_end() for n locks of one manager: release them, free the handles and set them to NULL.
- * NULLs among them are allowed. out_codes[i], if out_codes is not NULL, is what sqlock_lock_end() would
+ * NULLs among them are allowed, and no handle twice. out_codes[i], if out_codes is not NULL, is what sqlock_lock_end() would
  * have returned.
- * Returns: 0, or the first code that is not 0, with its error. SQLOCK_EINVAL if they are of several
- *          managers, SQLOCK_EFORK, SQLOCK_ENOMEM: then nothing was sent, and the handles stay. */
+ * Returns: 0, or the first code that is not 0, with its error. Nothing was sent, and the handles stay,
+ *          after SQLOCK_EINVAL (they are of several managers), SQLOCK_EFORK, or SQLOCK_ESTATE (from a
+ *          callback of a manager without threads). */
 SQLOCK_API SQLOCK_CHECKED int sqlock_end_each(sqlock_lock **locks, size_t n, int *out_codes,
                                sqlock_error *err);
 
@@ -61,8 +65,10 @@ SQLOCK_API SQLOCK_CHECKED int sqlock_end_each(sqlock_lock **locks, size_t n, int
  *            *out_released, if out_released is not NULL, is what sqlock_lock_end() would have returned.
  * Threads:   any; *lock is used by no other thread meanwhile.
  * Returns:   what sqlock_acquire() returns. If that is before any I/O, *lock is still held, and its
- *            handle stays: SQLOCK_EINVAL also if name is the name of *lock, or if that is of another
- *            manager. */
+ *            handle stays. So it is after:
+ *            SQLOCK_EINVAL also if name is the name of *lock, or if that is of another manager
+ *            SQLOCK_ESTATE from a callback of a manager without threads.
+ *            The error is of the acquire. If that succeeded, it is of the release. */
 SQLOCK_API SQLOCK_CHECKED int sqlock_swap(sqlock *m, sqlock_lock **lock, const char *name,
                            const sqlock_acquire_opts *opts, int *out_released, sqlock_error *err);
 
