@@ -330,9 +330,11 @@ void scene_end(struct scene *s)
     s->conn = NULL;
 }
 
+/* A server needs a moment to notice that a session has lost its link, and a guard stands until
+ * then. */
 void scene_heal(struct scene *s)
 {
-    sqlock_acquire_opts o = take_opts(0);
+    sqlock_acquire_opts o = take_opts(patience_ms(2000));
     struct row row;
     sqlock_lock *lock = NULL;
     sqlock_error err;
