@@ -156,7 +156,7 @@ TEST_AFTER(begin_list, test_P3_one_that_was_broken_is_said_to_be_lost_and_the_ot
 /* It goes out in as few requests as batches have room for. */
 static void assert_few(long before, sqlock_stmt stmt, long most)
 {
-    assert_between(1, spy_runs(stmt) - before, most);
+    assert_between(1, spy_runs((int)stmt) - before, most);
 }
 
 TEST_WITH(BATCHES, begin_list, test_list_costs_one_request, m)
