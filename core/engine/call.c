@@ -193,11 +193,39 @@ int call_rows(sqlock *m, struct conn *c, sqlock_op *op, sqlock_stmt stmt,
     return rc;
 }
 
+int call_hear(sqlock *m, struct conn *c, int64_t until, sqlock_rows *rows, sqlock_error *err)
+{
+    sqlock_call call = {.size = sizeof call};
+    int rc = 0;
+
+    if (m->stopping)
+        return sqlock_error_set(err, SQLOCK_ECANCELLED, 0, "cancelled");
+    call_begin(c, NULL);
+    call.number = c->call;
+    mutex_unlock(&m->mu);
+    rc = m->driver->hear(c->native, &call, until, rows, err);
+    mutex_lock(&m->mu);
+    call_stop(c, NULL);
+    return rc;
+}
+
 /* The label is a text, and too long to be zeroed as a whole. */
 void answer_clear(struct answer *a)
 {
     memset(a, 0, offsetof(struct answer, label));
     a->label[0] = '\0';
+}
+
+static int answer_read_id(const sqlock_rows *rows, size_t row, size_t column,
+                          unsigned char id[SQLOCK_OWNER_SIZE])
+{
+    size_t len = 0;
+    const void *data = rows_bytes(rows, row, column, &len);
+
+    if (data == NULL || len != SQLOCK_OWNER_SIZE)
+        return 0;
+    memcpy(id, data, len);
+    return 1;
 }
 
 void answer_read(const sqlock_rows *rows, size_t row, struct answer *out)
@@ -211,6 +239,13 @@ void answer_read(const sqlock_rows *rows, size_t row, struct answer *out)
     out->left = line_int(line, SQLOCK_COL_LEFT, INT64_MIN);
     out->now = line_int(line, SQLOCK_COL_NOW, 0);
     out->since = line_int(line, SQLOCK_COL_SINCE, 0);
+    out->place = line_int(line, SQLOCK_COL_QUEUE_PLACE, 0);
+    out->has_next = answer_read_id(rows, row, SQLOCK_COL_NEXT_CLIENT, out->next_client) &&
+                    answer_read_id(rows, row, SQLOCK_COL_NEXT_OWNER, out->next_owner);
+    if (out->has_next && line_int(line, SQLOCK_COL_NEXT_GRANT, 0) == 1) {
+        out->next_token = line_int(line, SQLOCK_COL_NEXT_TOKEN, 0);
+        out->next_left = line_int(line, SQLOCK_COL_NEXT_LEFT, 0);
+    }
     if ((label = rows_bytes(rows, row, SQLOCK_COL_LABEL, &len)) == NULL)
         return;
     len = len <= LABEL_MAX ? len : text_whole(label, LABEL_MAX);

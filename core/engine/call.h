@@ -10,6 +10,10 @@ struct answer {
     int64_t token, left, since, now; /* 0 if the answer has none; left: INT64_MIN */
     int64_t sent, received;          /* our clock: before the request, after the answer */
     int64_t server;                  /* the server that answered (sqlock.server) */
+    int64_t place;                   /* in the queue; 0: it is not there */
+    int has_next;                  /* this waiter should look now, or has been granted the lock: */
+    int64_t next_token, next_left; /* of that grant; 0: it is none */
+    unsigned char next_client[SQLOCK_OWNER_SIZE], next_owner[SQLOCK_OWNER_SIZE];
     const sqlock_rows *rows; /* all of it; of an op's answer, until its verb has judged it */
     char label[LABEL_MAX + 1];
 };
@@ -33,6 +37,10 @@ int call_rows(sqlock *m, struct conn *c, sqlock_op *op, sqlock_stmt stmt,
 /* The same for one request with one answer. An answer without a row is SQLOCK_OUT_NONE. */
 int call_one(sqlock *m, struct conn *c, sqlock_op *op, sqlock_stmt stmt, const sqlock_value *values,
              int64_t deadline, struct answer *out, sqlock_error *err);
+
+/* Wait on c until a notification comes (sqlock_driver.hear), a cancel, or until then. m->mu is
+ * held, and is released meanwhile. */
+int call_hear(sqlock *m, struct conn *c, int64_t until, sqlock_rows *rows, sqlock_error *err);
 
 struct call {
     sqlock_stmt stmt;

@@ -5,6 +5,7 @@
 #include "core/base/poller.h"
 #include "core/engine/checks.h"
 #include "core/engine/lanes.h"
+#include "core/engine/queue.h"
 #include "core/engine/renewals.h"
 
 #define LANES_KEPT 8 /* idle, for the next requests */
@@ -69,7 +70,8 @@ void lane_run(struct lane *lane)
 
 int lane_renewals_due(sqlock *m, int64_t now)
 {
-    return renewals_due(m) <= now || checks_due(m) <= now || renewals_mend_due(m) <= now;
+    return renewals_due(m) <= now || checks_due(m) <= now || renewals_mend_due(m) <= now ||
+           queue_due(m) <= now;
 }
 
 /* In the worker's order. m->mu is held. */
@@ -83,10 +85,19 @@ static void lane_drive_renewals(struct lane *lane)
             renewals_run(m);
         else if (checks_due(m) <= now)
             checks_run(m);
+        else if (queue_due(m) <= now)
+            queue_run(m);
         else
             renewals_mend(m);
     }
     lane->is_renewals = m->loop->renewing = 0;
+}
+
+/* Until renewals or others need the connection. */
+static void lane_hear(struct lane *lane)
+{
+    queue_hear(lane->m, TIME_NEVER);
+    lane->hears = lane->m->loop->hearing = 0;
 }
 
 /* Once it is done, the caller's frame may be gone. m->mu is held, and released meanwhile. */
@@ -118,7 +129,7 @@ static int lane_rest(struct lane *lane)
     mutex_unlock(&lane->m->mu);
     coroutine_wait(&lane->flow, -1, 0, -1, TIME_NEVER);
     mutex_lock(&lane->m->mu);
-    return lane->is_renewals || lane->op != NULL || lane->work != NULL;
+    return lane->is_renewals || lane->hears || lane->op != NULL || lane->work != NULL;
 }
 
 static void lane_main(void *arg)
@@ -129,6 +140,8 @@ static void lane_main(void *arg)
     do {
         if (lane->is_renewals)
             lane_drive_renewals(lane);
+        else if (lane->hears)
+            lane_hear(lane);
         else if (lane->work != NULL)
             lane_do(lane);
         else

@@ -23,7 +23,7 @@ struct lane {
     struct coroutine flow;
     int ready;  /* a descriptor is ready, or there is work */
     int fds[2]; /* that the poller has for it; -1: none */
-    int is_renewals;
+    int is_renewals, hears;
     sqlock_op *op; /* the one that it drives; NULL: it has ended */
     struct work *work;
 };
@@ -41,6 +41,7 @@ struct loop {
     struct link lanes;
     int n_lanes;
     int renewing;      /* one of them is for renewals */
+    int hearing;       /* one of them listens for waiters */
     struct link works; /* that no lane does yet */
     struct link idle;
     int n_idle;

@@ -10,6 +10,9 @@
 #include "core/engine/loop.h"
 #include "core/engine/op.h"
 #include "core/engine/pool.h"
+#include "core/engine/queue.h"
+
+#define FLUSH_US 100000 /* at close: for those that leave queues */
 
 /* A copy of the URL with its scheme in lower case, which is the same URL (RFC 3986, section
  * 6.2.2.1). So drivers and client libraries need to know only one form. */
@@ -80,6 +83,7 @@ static void manager_init_shared(sqlock *m)
     m->timer_alarm = m->timer_wake_fd = -1;
     m->timer_until = m->worker_until = INT64_MIN;
     m->mend_at = TIME_NEVER;
+    queue_init(m);
 }
 
 static void manager_free(sqlock *m)
@@ -87,6 +91,7 @@ static void manager_free(sqlock *m)
     assert(m->refs <= 1); /* 1: it could not be opened */
     assert(m->locks.next == &m->locks && m->ops.next == &m->ops);
     loop_free(m);
+    queue_free(m);
     alarm_close(m->timer_alarm);
     sqlock_wake_close(m->timer_wake_fd);
     cond_free(&m->reported);
@@ -195,6 +200,7 @@ static void manager_close_locks(sqlock *m)
 void manager_stop(sqlock *m)
 {
     mutex_lock(&m->mu);
+    queue_flush(m, sqlock_now_us() + time_min(m->request_us, FLUSH_US));
     m->stopping = 1;
     manager_cancel_all(m);
     if (m->loop != NULL)

@@ -10,6 +10,7 @@
 #include "core/base/process.h"
 #include "core/base/thread.h"
 #include "core/engine/cancel.h"
+#include "core/model/hash.h"
 #include "core/model/heap.h"
 #include "core/model/lease.h"
 #include "core/model/skew.h"
@@ -37,6 +38,8 @@ struct conn {
     int64_t until;  /* the reserved one is lent until then; otherwise TIME_NEVER */
     uint32_t host;  /* of the URL, from 0; belongs to the thread that made it busy, or the mutex */
     int64_t server; /* sqlock.server when it was opened, or at its handshake; under the mutex */
+    int listens;    /* it receives the notifications of this client; belongs to the thread as schema
+                       does */
     int accepted;   /* the handshake accepted it, and its clock is the manager's; under the mutex */
 };
 
@@ -47,6 +50,22 @@ enum pool_use {
     POOL_URGENT,   /* as calls; after a while the reserved one, while no renewal is due */
     POOL_RENEWALS, /* the reserved one; an idle one of the calls while that one cannot be opened */
     POOL_RESERVED, /* only the reserved one */
+};
+
+/* Waiting in the database's queues (engine/queue.h). */
+struct queue {
+    unsigned char client[SQLOCK_OWNER_SIZE]; /* this manager; does not change */
+    int has_client;                          /* ... was drawn */
+    struct hash owners, names;               /* struct place.by_owner, by_name */
+    struct link places;                      /* struct place.in_queue: of ops that wait */
+    struct link leavers;                     /* ... of ops that have ended */
+    int leaving;                             /* so many are about to */
+    cond left;                               /* one has left */
+    int hears;                               /* the reserved connection receives notifications */
+    int deaf;                                /* this server refuses to let it listen */
+    int hearing;                             /* ... and waits for that now */
+    int64_t alive_until;                     /* the database takes this client for alive */
+    int64_t beat_at, leave_at, hear_at;
 };
 
 struct sqlock {
@@ -93,8 +112,9 @@ struct sqlock {
     struct link events;                  /* sqlock_lock.in_events: to be reported, oldest first */
     struct link ops;                     /* sqlock_op.in_manager: those that the worker drives */
     struct heap op_starts, op_halves, op_ends; /* of these, by when the worker or timer acts */
-    struct heap op_urgent;                     /* as op_starts, of those that wait for no lock */
-    sqlock_op *driving;                        /* the op that the worker is driving now */
+    struct queue queue;
+    struct heap op_urgent; /* as op_starts, of those that wait for no lock */
+    sqlock_op *driving;    /* the op that the worker is driving now */
     int64_t driving_since;
     struct loop *loop;           /* the manager has no threads: an event loop steps it; or NULL */
     int timer_runs, worker_runs; /* the thread is running */
@@ -149,7 +169,7 @@ struct sqlock_lock {
     int fd;             /* sqlock_lock_fd(), or -1 */
 };
 
-#define REQUEST_VALUES 7 /* the most that a request has, if it is made once */
+#define REQUEST_VALUES 9 /* the most that a request has, if it is made once */
 
 /* One request, as data. */
 struct request {
@@ -223,6 +243,12 @@ struct sqlock_op {
     sqlock_op **driven_by; /* of async requests: where who drives it names it, until it has ended */
     cond wake;
     int fd; /* of async requests: readable when done */
+
+    struct place *in_queue; /* its place in the database's queue; NULL: none */
+    int parked;             /* it sleeps there until it is called, or until next_at */
+    sqlock_op *sleeper;     /* the op of the same thread on whose wake that one sleeps; NULL: op */
+    int queued;             /* the last answer was to QUEUE */
+    unsigned char next_client[SQLOCK_OWNER_SIZE], next_owner[SQLOCK_OWNER_SIZE]; /* for NOTIFY */
 
     struct cancel_listener listener; /* listens to a cancel object */
 };

@@ -6,6 +6,7 @@
 #include "core/engine/loop.h"
 #include "core/engine/op.h"
 #include "core/engine/pool.h"
+#include "core/engine/queue.h"
 #include "core/model/backoff.h"
 
 #define SERIALIZATION_FAILURE "40001" /* SQLSTATE */
@@ -190,10 +191,22 @@ static void op_done_locked(sqlock_op *op, int code)
     op->driven_by = NULL;
     op->code = code;
     op->done = 1;
+    queue_end(op, code);
     ops_plan(op);
     if (op->fd >= 0)
         sqlock_wake_set(op->fd);
     cond_wake_all(&op->wake);
+}
+
+void op_wake(sqlock_op *op, int64_t at)
+{
+    assert(mutex_is_mine(&op->m->mu) && !op->done);
+    op_again(op, at);
+    ops_plan(op);
+    if (op->async)
+        worker_wake(op->m, op->next_at);
+    else
+        cond_wake_all(op->sleeper != NULL ? &op->sleeper->wake : &op->wake);
 }
 
 void op_end(sqlock_op *op, int code)
@@ -236,6 +249,18 @@ void op_request(sqlock_op *op, int64_t now, struct answer *a)
         op_failed(op, sqlock_now_us());
     rows_end(&rows);
     op_act(op);
+}
+
+void op_take_answer(sqlock_op *op, const struct answer *a, int64_t now)
+{
+    assert(op->parked && op->running == NULL && op->batch == NULL);
+    op->parked = 0;
+    op->server = a->server;
+    op_again(op, now);
+    op->verb->on_answer(op, a, now);
+    op_act(op);
+    if (!op->done)
+        op_wake(op, op->next_at);
 }
 
 void op_step(sqlock_op *op, int64_t now)

@@ -31,6 +31,10 @@ int op_finish(sqlock_op *op, sqlock_lock **out_lock, sqlock_error *err);
  */
 void op_end(sqlock_op *op, int code);
 void op_interrupt(sqlock_op *op);
+/* op sleeps: another op's answer answers it. m->mu is held. */
+void op_take_answer(sqlock_op *op, const struct answer *a, int64_t now);
+/* op sleeps: let it sleep until `at`. m->mu is held. */
+void op_wake(sqlock_op *op, int64_t at);
 /* End the call that is under way for op. op may go on with another attempt. m->mu is held. */
 void op_cancel_call(sqlock_op *op);
 /* If op has ended, was cancelled or has no time left, end it and return 1. now has just been

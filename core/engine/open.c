@@ -94,6 +94,10 @@ static const char *driver_take_optional(sqlock_driver *d)
         d->hosts = NULL;
     else if (d->hosts == NULL)
         return "SQLOCK_CAP_HOSTS";
+    if (!(d->caps & SQLOCK_CAP_HEARS))
+        d->hear = NULL;
+    else if (d->listen == NULL || d->hear == NULL)
+        return "SQLOCK_CAP_HEARS";
     return NULL;
 }
 

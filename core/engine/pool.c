@@ -6,6 +6,7 @@
 #include "core/engine/handshake.h"
 #include "core/engine/hosts.h"
 #include "core/engine/pool.h"
+#include "core/engine/queue.h"
 #include "core/engine/renewals.h"
 #include "core/engine/server.h"
 
@@ -52,11 +53,15 @@ static struct conn *pool_find_urgent(sqlock *m, int64_t since)
     struct conn *found = pool_find_call(m);
     int64_t now;
 
-    if (found != NULL || m->conns[0].busy || since == 0)
+    if (found != NULL || since == 0)
         return found;
     now = sqlock_now_us();
-    return now < since + URGENT_AFTER_US || renewals_due(m) < now + URGENT_LEAST_US ? NULL
-                                                                                    : &m->conns[0];
+    if (now < since + URGENT_AFTER_US || renewals_due(m) < now + URGENT_LEAST_US)
+        return NULL;
+    if (!m->conns[0].busy)
+        return &m->conns[0];
+    queue_lend(m);
+    return NULL;
 }
 
 /* A free place for this use. since: when the caller began to wait (0: it does not wait yet). m->mu
@@ -157,6 +162,8 @@ static void pool_sleep(sqlock *m, struct pool_waiter *w)
         list_append(&m->waiting, &w->in_manager);
     }
     w->woken = 0;
+    if (w->use == POOL_RENEWALS || w->use == POOL_RESERVED)
+        queue_lend(m);
     cond_wait_until(w->wake, &m->mu,
                     w->use == POOL_URGENT ? time_min(w->deadline, now + URGENT_AFTER_US)
                                           : w->deadline);
@@ -322,7 +329,7 @@ static int pool_visit(void *arg, uint32_t host, int last_resort, int64_t until, 
     mutex_lock(&o->m->mu);
     if (o->op != NULL)
         o->op->connecting = NULL;
-    c->used = 0;
+    c->used = c->listens = 0;
     c->host = host > 0 ? host - 1 : 0;
     mutex_unlock(&o->m->mu);
     if (rc == 0)

@@ -9,6 +9,7 @@
 #include "core/engine/locks.h"
 #include "core/engine/loop.h"
 #include "core/engine/op.h"
+#include "core/engine/queue.h"
 #include "core/engine/renewals.h"
 
 void worker_wake(sqlock *m, int64_t at)
@@ -16,8 +17,23 @@ void worker_wake(sqlock *m, int64_t at)
     assert(mutex_is_mine(&m->mu));
     if (m->loop != NULL)
         loop_wake(m, at);
-    else if (at < m->worker_until)
+    else if (at < m->worker_until) {
         cond_wake_all(&m->worker_cond);
+        queue_stop_hearing(m);
+    }
+}
+
+/* Until then, or until worker_wake(). It listens meanwhile, if someone waits for a notification. */
+static void worker_sleep(sqlock *m, int64_t until)
+{
+    int64_t hear_at = queue_hear_due(m);
+
+    m->worker_until = until;
+    if (hear_at <= sqlock_now_us())
+        queue_hear(m, until);
+    else
+        cond_wait_until(&m->worker_cond, &m->mu, time_min(until, hear_at));
+    m->worker_until = INT64_MIN;
 }
 
 void *worker_main(void *arg)
@@ -28,21 +44,22 @@ void *worker_main(void *arg)
     mutex_lock(&m->mu);
     while (!m->stopping) {
         int64_t now = sqlock_now_us(), renew_at = renewals_due(m), check_at = checks_due(m);
-        int64_t mend_at = renewals_mend_due(m), op_at = ops_due(m);
+        int64_t mend_at = renewals_mend_due(m), op_at = ops_due(m), queue_at = queue_due(m);
 
         if (renew_at <= now) {
             renewals_run(m);
         } else if (check_at <= now) {
             checks_run(m);
+        } else if (queue_at <= now) {
+            queue_run(m);
         } else if (op_at <= now) {
             m->driving_since = now;
             ops_drive(ops_take(m, &m->driving), &m->driving);
         } else if (mend_at <= now) {
             renewals_mend(m);
         } else {
-            m->worker_until = time_min(time_min(renew_at, mend_at), time_min(op_at, check_at));
-            cond_wait_until(&m->worker_cond, &m->mu, m->worker_until);
-            m->worker_until = INT64_MIN;
+            worker_sleep(m, time_min(time_min(time_min(renew_at, mend_at), queue_at),
+                                     time_min(op_at, check_at)));
         }
     }
     mutex_unlock(&m->mu);

@@ -87,6 +87,8 @@ static int together_sleep(const struct together *t)
         next = op->cancelled ? 0 : time_min(next, op->next_at);
         last = op;
     }
+    for (size_t i = 0; i < t->n; i++)
+        t->members[i].op->sleeper = last;
     if (last != NULL && sqlock_now_us() < next)
         cond_wait_until(&last->wake, &t->m->mu, next);
     return last != NULL;

@@ -9,6 +9,7 @@
 #include "core/engine/hosts.h"
 #include "core/engine/locks.h"
 #include "core/engine/op.h"
+#include "core/leases/acquire.h"
 #include "core/leases/leases.h"
 #include "core/model/backoff.h"
 
@@ -16,28 +17,29 @@
 #define LOCK_WAIT_US INT64_C(500000)
 #define LATE_GRANTS  3 /* in a row; more would not help */
 
-/* What comes next. */
-enum acquire_phase {
-    ACQUIRE_GRANT,     /* the request for the lock */
-    ACQUIRE_LENGTHEN,  /* before it: the lease is longer than all before it */
-    ACQUIRE_LOOK,      /* after it: is it a guard that has locked the row? */
-    ACQUIRE_GIVE_BACK, /* the grants came too late */
-};
-
-/* The request carries the time after which it must grant nothing: the end of the attempt, or of the
- * lease it would give if that is first. If its reply is lost, it may be granted until then. */
-static int acquire_send(sqlock_op *op, int64_t now)
+void acquire_set_end(sqlock_op *op, int64_t now)
 {
     const sqlock *m = op->m;
-    const sqlock_lock *lock = op->lock;
-    const char *label = lock->label != NULL ? lock->label : m->label;
     int64_t end = hosts_room(m, now, time_min(op->deadline, now + m->request_us));
 
-    op->not_after = call_not_after(m, time_min(end, lease_deadline(&lock->lease, now)));
+    op->not_after = call_not_after(m, time_min(end, lease_deadline(&op->lock->lease, now)));
+}
+
+const char *acquire_label(const sqlock_op *op)
+{
+    return op->lock->label != NULL ? op->lock->label : op->m->label;
+}
+
+static int acquire_send(sqlock_op *op, int64_t now)
+{
+    const sqlock_lock *lock = op->lock;
+    const char *label = acquire_label(op);
+
+    acquire_set_end(op, now);
     return OP_SEND(op, SQLOCK_STMT_ACQUIRE, value_bytes(lock->ns, lock->ns_len),
                    value_bytes(lock->name, lock->name_len),
                    value_bytes(lock->owner, sizeof lock->owner), value_int(lock->lease.ttl),
-                   value_int(op->not_after), value_int(m->grace_us),
+                   value_int(op->not_after), value_int(op->m->grace_us),
                    value_bytes(label, strlen(label)));
 }
 
@@ -47,10 +49,14 @@ static int acquire_next(sqlock_op *op, int64_t now)
 {
     const sqlock_lock *lock = op->lock;
 
+    if (op->parked)
+        waiting_ends(op);
+    else if (op->tries == 0)
+        waiting_begins(op);
     if (lock->given_back != 0) {
         op->token = lock->given_back;
         op->phase = ACQUIRE_GIVE_BACK;
-    } else if (op->phase == ACQUIRE_GRANT && verb_must_lengthen(op))
+    } else if ((op->phase == ACQUIRE_GRANT || op->phase == ACQUIRE_QUEUE) && verb_must_lengthen(op))
         op->phase = ACQUIRE_LENGTHEN;
     switch ((enum acquire_phase)op->phase) {
     case ACQUIRE_LENGTHEN:
@@ -63,6 +69,9 @@ static int acquire_next(sqlock_op *op, int64_t now)
         return OP_SEND(op, SQLOCK_STMT_RELEASE, value_bytes(lock->ns, lock->ns_len),
                        value_bytes(lock->name, lock->name_len),
                        value_bytes(lock->owner, sizeof lock->owner), value_int(op->token));
+    case ACQUIRE_BEAT:
+    case ACQUIRE_QUEUE:
+        return waiting_send(op, now);
     case ACQUIRE_GRANT:
         break;
     }
@@ -80,6 +89,8 @@ static void acquire_wait_on(sqlock_op *op, int64_t left, int64_t now)
         op_again(op, op->deadline);
         return;
     }
+    if (waiting_in_queue(op, left, op->queued, last, now))
+        return;
     spread = last == TIME_NEVER ? 0 : time_min(last - now, op->deadline - last) / 2;
     if (spread > 0)
         last -= sqlock_random_below((uint32_t)spread);
@@ -188,6 +199,8 @@ static void acquire_skipped(sqlock_op *op, const struct answer *a, int64_t now)
         op->retries_at_once = LOCKED_TRIES;
     if (!op->refused)
         acquire_note_skipped(op);
+    if (op->queued)
+        op->phase = ACQUIRE_QUEUE;
     if (now >= op_last_try(op))
         acquire_locked(op, now);
     else if (op->retries_at_once < RETRIES_AT_ONCE - 1)
@@ -319,6 +332,9 @@ static void acquire_judge(sqlock_op *op, const struct answer *a, int64_t now)
     case SQLOCK_OUT_HELD:
         acquire_refused(op, SQLOCK_EBUSY, a, now);
         return;
+    case SQLOCK_OUT_QUEUED:
+        waiting_found(op, now);
+        return;
     case SQLOCK_OUT_GRACE:
         acquire_in_grace(op, a, now);
         return;
@@ -346,10 +362,19 @@ static void acquire_judge(sqlock_op *op, const struct answer *a, int64_t now)
 
 static void acquire_answered(sqlock_op *op, const struct answer *a, int64_t now)
 {
+    op->queued = op->phase == ACQUIRE_QUEUE;
     switch ((enum acquire_phase)op->phase) {
     case ACQUIRE_LENGTHEN:
         verb_lengthened(op);
         op->phase = ACQUIRE_GRANT;
+        return;
+    case ACQUIRE_BEAT:
+        waiting_lives(op, a);
+        return;
+    case ACQUIRE_QUEUE:
+        op->phase = ACQUIRE_GRANT;
+        waiting_answered(op, a, now);
+        acquire_judge(op, a, now);
         return;
     case ACQUIRE_LOOK:
         acquire_looked(op, a, now);
@@ -374,7 +399,8 @@ static void acquire_failed(sqlock_op *op, int64_t now)
         acquire_end_too_slow(op, 0);
         return;
     }
-    if (phase == ACQUIRE_GRANT && maybe && op->not_after > op->lock->lost_until)
+    if ((phase == ACQUIRE_GRANT || phase == ACQUIRE_QUEUE) && maybe &&
+        op->not_after > op->lock->lost_until)
         op->lock->lost_until = op->not_after;
     op_failed(op, now);
 }

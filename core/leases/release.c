@@ -1,9 +1,12 @@
 /* Release (P3, P5): ends exactly this grant, and says the truth when it is repeated. */
 #include <assert.h>
+#include <string.h>
+
 #include <sqlock/async.h>
 
 #include "core/engine/arguments.h"
 #include "core/engine/locks.h"
+#include "core/engine/queue.h"
 #include "core/leases/leases.h"
 #include "core/sql/texts.h"
 
@@ -18,6 +21,7 @@ enum release_phase {
     RELEASE_GIVE_BACK, /* the release itself, or a withdrawal */
     RELEASE_CAUSE,     /* was the grant broken before it? */
     RELEASE_PROBE,     /* does a guard still stand? */
+    RELEASE_NOTIFY,    /* another client's waiter was offered the lock */
 };
 
 /* In MariaDB and MySQL a session that skips a locked row waits for the lock for an instant. For
@@ -56,12 +60,10 @@ void verb_probed(sqlock_op *op, const struct answer *a, const char *text)
 
 /* A lock that was lost is also given back, for those who wait. The result is still that it was
  * lost. */
-static void release_done(sqlock_op *op, int64_t now)
+static void release_end(sqlock_op *op)
 {
     sqlock_lock *lock = op->lock;
 
-    lock->pending = PENDING_NOTHING;
-    lock_change(lock, LEASE_RELEASED, now, 0);
     if (lock->lease.state == SQLOCK_LOST)
         op_done(op, sqlock_error_set(&op->err, SQLOCK_ELOST, 0, "the lock was already lost: %s",
                                      sqlock_why_name(lock->lease.why)));
@@ -69,6 +71,30 @@ static void release_done(sqlock_op *op, int64_t now)
         op->phase = RELEASE_PROBE;
     else
         op_done(op, 0);
+}
+
+static void release_done(sqlock_op *op, int64_t now)
+{
+    sqlock_lock *lock = op->lock;
+
+    lock->pending = PENDING_NOTHING;
+    lock_change(lock, LEASE_RELEASED, now, 0);
+    if (op->phase != RELEASE_NOTIFY)
+        release_end(op);
+    else
+        op->succeeded = lock->lease.state != SQLOCK_LOST; /* whatever becomes of the message */
+}
+
+/* The release has passed the lock on. A waiter of this manager knows it at once. Another client is
+ * notified by the database. A waiter that hears nothing looks a moment later. */
+static void release_note_next(sqlock_op *op, const struct answer *a, int64_t now)
+{
+    if (!a->has_next || queue_call(op->m, a, now) ||
+        texts_has(op->m->texts, SQLOCK_STMT_NOTIFY, NULL) != 0)
+        return;
+    memcpy(op->next_client, a->next_client, sizeof op->next_client);
+    memcpy(op->next_owner, a->next_owner, sizeof op->next_owner);
+    op->phase = RELEASE_NOTIFY;
 }
 
 static void release_denied(sqlock_op *op, sqlock_why why, int64_t now)
@@ -163,6 +189,9 @@ static int release_next(sqlock_op *op, int64_t now)
                        value_bytes(lock->name, lock->name_len), value_int(lock->token));
     case RELEASE_PROBE:
         return verb_send_probe(op, lock->token);
+    case RELEASE_NOTIFY:
+        return OP_SEND(op, SQLOCK_STMT_NOTIFY, value_bytes(op->next_client, sizeof op->next_client),
+                       value_bytes(op->next_owner, sizeof op->next_owner));
     default:
         return lock->token == 0 ? release_send(op, SQLOCK_STMT_WITHDRAW, lock->lost_until)
                                 : release_send(op, SQLOCK_STMT_RELEASE, lock->token);
@@ -173,9 +202,10 @@ static void release_judge(sqlock_op *op, const struct answer *a, int64_t now)
 {
     sqlock_why why = lock_denied(op->lock, a);
 
-    if (a->outcome == SQLOCK_OUT_DONE || a->outcome == SQLOCK_OUT_NEVER)
+    if (a->outcome == SQLOCK_OUT_DONE || a->outcome == SQLOCK_OUT_NEVER) {
+        release_note_next(op, a, now);
         release_done(op, now);
-    else if (a->outcome == SQLOCK_OUT_EARLY)
+    } else if (a->outcome == SQLOCK_OUT_EARLY)
         verb_early(op, a, now);
     else if (release_seems_applied(op->lock, a))
         release_find_cause(op, now);
@@ -197,7 +227,9 @@ static void release_answered(sqlock_op *op, const struct answer *a, int64_t now)
         return;
     }
     op->phase = RELEASE_BEGIN;
-    if (phase == RELEASE_LOOK) {
+    if (phase == RELEASE_NOTIFY) {
+        release_end(op);
+    } else if (phase == RELEASE_LOOK) {
         if (a->outcome == SQLOCK_OUT_DONE) {
             op->lock->server_end = a->now + a->left;
             op->lock->end_server = a->server;
@@ -220,6 +252,8 @@ static void release_failed(sqlock_op *op, int64_t now)
     op->phase = RELEASE_BEGIN;
     if (phase == RELEASE_PROBE) {
         op_done(op, 0);
+    } else if (phase == RELEASE_NOTIFY) {
+        release_end(op);
     } else if (phase == RELEASE_CAUSE && op->err.code == SQLOCK_ESCHEMA) {
         release_done(op, now);
     } else {

@@ -10,7 +10,8 @@
 
 /* Words in braces in a dialect's texts: the tables as names and as string literals, and what those
  * names are made of. */
-static const char *const tables[] = {"lock", "meta", "migration", "row", "register", "broken"};
+static const char *const tables[] = {"lock",     "meta",   "migration", "row",
+                                     "register", "broken", "waiter",    "client"};
 enum {
     TABLES = sizeof tables / sizeof *tables,
     WORD_TEXT = TABLES, /* where the tables as literals begin */
@@ -18,11 +19,11 @@ enum {
     WORD_PREFIX,
     WORDS
 };
-static const char *const words[WORDS] = {"{lock}",      "{meta}",          "{migration}",
-                                         "{row}",       "{register}",      "{broken}",
-                                         "{lock:text}", "{meta:text}",     "{migration:text}",
-                                         "{row:text}",  "{register:text}", "{broken:text}",
-                                         "{schema}",    "{prefix}"};
+static const char *const words[WORDS] = {
+    "{lock}",           "{meta}",     "{migration}",     "{row}",         "{register}",
+    "{broken}",         "{waiter}",   "{client}",        "{lock:text}",   "{meta:text}",
+    "{migration:text}", "{row:text}", "{register:text}", "{broken:text}", "{waiter:text}",
+    "{client:text}",    "{schema}",   "{prefix}"};
 
 struct texts {
     sqlock_script scripts[SQLOCK_STMT_COUNT];

@@ -47,6 +47,7 @@ struct pg_conn {
     int pauses;    /* it is not given up: it pauses */
     int lazy;      /* its commit need not wait for the disk (SQLOCK_CALL_LAZY) */
     int unprepared;
+    int listens;   /* for a client: notifications stay until hear() */
     int in_tx;     /* between begin() and commit() or rollback() */
     int broken;    /* SQLOCK_RECONNECT was reported: nothing is sent any more */
     int under_way; /* a statement of ours is under way, perhaps while a call pauses */
@@ -124,6 +125,10 @@ void pg_close(void *conn);
 struct pg_host { /* "": not said */
     char *name, *address, *port;
 };
+/* listen.c */
+int pg_listen(void *conn, const unsigned char client[16], int64_t deadline, sqlock_error *err);
+int pg_hear(void *conn, const sqlock_call *call, int64_t deadline, sqlock_rows *rows,
+            sqlock_error *err);
 int pg_hosts(const char *url, sqlock_hosts *out, sqlock_error *err);
 /* The URL's host, counted from 1. 0: no memory. Free it in both cases. */
 int pg_host_pick(const char *url, uint32_t host, struct pg_host *out);

@@ -137,20 +137,28 @@ static int script_run_steps(struct pg_conn *c, const struct pg_call *call,
     return rc;
 }
 
-/* How many steps go in one packet: the first one and the looks behind it.
- * - Of a script that is run once always: these are the checks of a handshake.
- * - Else if the step did nothing the last time. It may do nothing again: a wait for a lock that is
- *   held, or names that are new. */
-static size_t script_packet(const struct pg_conn *c, const sqlock_script *script, sqlock_stmt stmt)
+static int step_is(const sqlock_script *script, size_t i, unsigned flag)
 {
-    size_t n = 1;
+    return i < script->n_steps && (script->steps[i].flags & flag);
+}
 
-    if (stmt >= SQLOCK_STMT_COUNT || !(c->looked[stmt] || (script->flags & SQLOCK_REQ_ONCE)) ||
-        !PG_CAP_GROUPS || c->adopted || c->in_tx)
-        return 1;
-    while (n < script->n_steps && n < PG_GROUPS_MAX && (script->steps[n].flags & SQLOCK_STEP_LOOK))
+/* How many steps go in one packet, from number i on.
+ * - A step that locks for the next one goes with that.
+ * - So do the first step and the looks behind it, of a script that is run once always: these are
+ *   the checks of a handshake.
+ * - Else if the step did nothing the last time. It may do nothing again: a wait for a lock that is
+ *   held, names that are new, a release that others wait for. */
+static size_t script_packet(const struct pg_conn *c, const sqlock_script *script, sqlock_stmt stmt,
+                            size_t i)
+{
+    size_t n = step_is(script, i, SQLOCK_STEP_FIRST) ? 2 : 1;
+
+    if (i > 0 || stmt >= SQLOCK_STMT_COUNT ||
+        !(c->looked[stmt] || (script->flags & SQLOCK_REQ_ONCE)))
+        return n;
+    while (n < PG_GROUPS_MAX && step_is(script, i + n, SQLOCK_STEP_LOOK))
         n++;
-    return n;
+    return step_is(script, i + n, SQLOCK_STEP_FIRST) && n + 2 <= PG_GROUPS_MAX ? n + 2 : n;
 }
 
 /* The first step that returns a row ends the script. Steps before it that returned none have not
@@ -163,13 +171,18 @@ static int script_run(struct pg_conn *c, const struct pg_call *call, const sqloc
     size_t n_steps = array ? script->n_array_steps : script->n_steps, n = 1;
     const sqlock_step *steps = array ? script->array_steps : script->steps;
     int once = (script->flags & SQLOCK_REQ_ONCE) != 0, n_rows = 0, rc = 0;
+    int packets = PG_CAP_GROUPS && !c->adopted && !c->in_tx;
 
     for (size_t i = c->under_way ? c->at.step : 0; rc == 0 && n_rows == 0 && i < n_steps; i += n) {
-        int aside = (steps[i].flags & SQLOCK_STEP_ASIDE) != 0;
-        struct pg_call own = {call->deadline, call->applies && !aside, call->err};
+        int aside;
+        struct pg_call own;
         struct pg_part parts[PG_GROUPS_MAX];
 
-        n = i == 0 && !array ? script_packet(c, script, stmt) : 1;
+        n = array || !packets ? 1 : script_packet(c, script, stmt, i);
+        if (!packets && (steps[i].flags & SQLOCK_STEP_FIRST))
+            i++;
+        aside = (steps[i].flags & SQLOCK_STEP_ASIDE) != 0;
+        own = (struct pg_call){call->deadline, call->applies && !aside, call->err};
         for (size_t k = 0; k < n; k++)
             parts[k] = (struct pg_part){{stmt, array, once, i + k, steps[i + k].sql}, p};
         c->at.step = i;
@@ -369,7 +382,8 @@ const sqlock_driver *sqlock_driver_postgres(void)
 {
     static const sqlock_driver driver = {
         .size = sizeof(sqlock_driver),
-        .caps = SQLOCK_CAP_TX_DDL | SQLOCK_CAP_HOSTS | SQLOCK_CAP_PAUSES | PG_CAP_GROUPS,
+        .caps = SQLOCK_CAP_TX_DDL | SQLOCK_CAP_HOSTS | SQLOCK_CAP_PAUSES | SQLOCK_CAP_HEARS |
+                PG_CAP_GROUPS,
         .name = "postgres",
         .schemes = "postgres postgresql",
         .dialect = &sqlock_postgres_dialect,
@@ -383,6 +397,8 @@ const sqlock_driver *sqlock_driver_postgres(void)
         .cancel = pg_cancel,
         .adopter = &pg_adopter,
         .hosts = pg_hosts,
+        .listen = pg_listen,
+        .hear = pg_hear,
     };
 
     return &driver;

@@ -76,8 +76,8 @@ int pg_ready(struct pg_conn *c, const struct pg_call *call)
     if (now >= call->deadline)
         return sqlock_error_set(call->err, SQLOCK_ETIMEOUT, 0, "no time left to send the request");
     alive = now <= c->answered + FRESH_US || PQconsumeInput(c->pg);
-    if (c->adopted)
-        PQisBusy(c->pg); /* reads what came in, and leaves notifications to the application */
+    if (c->adopted || c->listens)
+        PQisBusy(c->pg); /* reads what came in, and leaves notifications to who listens */
     else
         while ((note = PQnotifies(c->pg)) != NULL) /* the same, and drops them */
             PQfreemem(note);

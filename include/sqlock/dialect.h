@@ -24,6 +24,8 @@ extern "C" {
  * the answer is SQLOCK_OUT_DONE with that number as the server's clock. If it waited too long for a
  * locked row, it has changed nothing. */
 #define SQLOCK_STEP_GIVES_NOW 0x10u
+#define SQLOCK_STEP_FIRST 0x40u /* returns no row: it locks what the next step decides on. A driver
+                                   sends both in one packet and transaction, or leaves it out */
 #define SQLOCK_STEP_NOWAIT 0x20u /* only for servers where one statement can be kept from waiting */
 
 /* One statement. For a driver that can send several in one packet: statements with `;` between

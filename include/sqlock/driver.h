@@ -95,6 +95,7 @@ typedef struct sqlock_hosts {
                                        them, also where the dialect has no array steps for them */
 #define SQLOCK_CAP_PAUSES 0x800u    /* no slot. run() knows SQLOCK_CALL_PAUSES */
 #define SQLOCK_CAP_GROUPS 0x1000u   /* no slot. run() knows sqlock_call.more */
+#define SQLOCK_CAP_HEARS 0x2000u    /* listen, hear */
 
 /* With this flag run() does not give up a request that waits for its answer. At the deadline, and
  * after a cancel, it returns SQLOCK_NOT_YET, which is no failure: the request goes on. Core calls
@@ -197,6 +198,16 @@ struct sqlock_driver {
      * (sqlock_conn_opts.host). A URL that cannot be read has one host: open() reports what is wrong
      * with it. Without I/O on the database. Fails only with SQLOCK_ENOMEM. */
     SQLOCK_EXPERIMENTAL int (*hosts)(const char *url, sqlock_hosts *out, sqlock_error *err);
+
+    /* SQLOCK_CAP_HEARS: the request `notify`, sent over any connection to the database, reaches the
+     * connection that listens for its client. listen: from now on. Requests may run over it in
+     * between; no notification is lost as long as the connection lives. */
+    SQLOCK_EXPERIMENTAL int (*listen)(void *conn, const unsigned char client[16], int64_t deadline,
+                                      sqlock_error *err);
+    /* Wait until a notification, the deadline or a cancel. Each row is an owner,
+     * in its first column. No row: nothing was, yet. */
+    SQLOCK_EXPERIMENTAL int (*hear)(void *conn, const sqlock_call *call, int64_t deadline,
+                                    sqlock_rows *rows, sqlock_error *err);
 };
 
 /* ---- functions of core for drivers ----------------------------------------------------------- */

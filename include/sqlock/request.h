@@ -92,7 +92,13 @@ extern "C" {
     X(LEASE, "lease", "b:ns b:name b:owner i:token", 1, SQLOCK_REQ_READS)                          \
     X(BREAK_NOTED, "break_noted", "b:ns b:name i:token", 3,                                        \
       SQLOCK_REQ_FORGOTTEN | SQLOCK_REQ_JOINS)                                                     \
-    X(WAS_BROKEN, "was_broken", "b:ns b:name i:token", 3, SQLOCK_REQ_READS)
+    X(WAS_BROKEN, "was_broken", "b:ns b:name i:token", 3, SQLOCK_REQ_READS)                        \
+    X(QUEUE, "queue",                                                                              \
+      "b:ns b:name b:owner i:ttl i:not_after i:grace b:label b:client i:waits", 1,                 \
+      SQLOCK_REQ_FORGOTTEN | SQLOCK_REQ_PACES)                                                     \
+    X(LEAVE, "leave", "b:ns b:name b:owner i:gives", 1, SQLOCK_REQ_HARMLESS)                       \
+    X(BEAT, "beat", "b:client i:alive", 1, SQLOCK_REQ_HARMLESS)                                    \
+    X(NOTIFY, "notify", "b:client b:owner", 1, SQLOCK_REQ_READS)
 
 typedef enum sqlock_stmt {
 #define SQLOCK_STMT_ENUM(id, block, params, since, flags) SQLOCK_STMT_##id,
@@ -132,7 +138,8 @@ typedef enum sqlock_outcome {
     SQLOCK_OUT_UNFIT = 22,    /* handshake, migrate_version, migrate_ledger: a setting or table
                                  makes it unsafe; detail says which */
     SQLOCK_OUT_DENIED = 23,   /* handshake: a right is missing; detail says which */
-    SQLOCK_OUT_BEHIND = 25    /* reincarnate: the server's clock is behind tokens that were drawn */
+    SQLOCK_OUT_BEHIND = 25,   /* reincarnate: the server's clock is behind tokens that were drawn */
+    SQLOCK_OUT_QUEUED = 26    /* acquire: it is free, and others wait for it: send `queue` */
 } sqlock_outcome;
 
 /* Columns of an answer. Every answer starts with index and outcome. The index is the request's
@@ -149,6 +156,20 @@ enum {
     SQLOCK_COL_LABEL = 6, /* of its holder */
     SQLOCK_COL_NAME = 7,
     SQLOCK_COL_OWNER = 8
+};
+/* queue, release, leave; NULL otherwise */
+enum {
+    SQLOCK_COL_QUEUE_PLACE = 7,  /* queue: of this owner in the queue, from 1; NULL: it is not there */
+    SQLOCK_COL_NEXT_CLIENT = 8, /* who should look at the lock now: send `notify` */
+    SQLOCK_COL_NEXT_OWNER = 9,
+    SQLOCK_COL_NEXT_TOKEN = 10, /* release: of the grant or offer that it made to that owner, */
+    SQLOCK_COL_NEXT_LEFT = 11,  /* how long that lasts, */
+    SQLOCK_COL_NEXT_GRANT = 12  /* and 1 if it is a grant, which needs no request any more */
+};
+/* beat: a row for each waiter of the client; the place of the first row is 0, and it has no owner */
+enum {
+    SQLOCK_COL_BEAT_PLACE = 2,
+    SQLOCK_COL_BEAT_OWNER = 5 /* left and now as above */
 };
 /* sweep: token, left, now, since, label and name as above. The row with outcome DONE is the page
  * itself: its token is the number of rows, its name and namespace are those of the last one.

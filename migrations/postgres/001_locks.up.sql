@@ -49,7 +49,34 @@ CREATE TABLE {lock} (
     ended_why smallint NOT NULL DEFAULT 0,    -- and how it ended: RELEASED 1, BROKEN 2, REAPED 3, TAKEN 4
     withdrawn bytea,                          -- an owner whose request is granted nothing if it still comes
     idle_since bigint,                        -- free since then, for the pruner; NULL: held
-    waiters smallint NOT NULL DEFAULT 0,      -- reserved: a waiter wants to be woken
-    next_ticket bigint NOT NULL DEFAULT 0,    -- reserved: of the queue
+    waiters smallint NOT NULL DEFAULT 0,      -- 1: there are waiters, who come first
+    next_ticket bigint NOT NULL DEFAULT 0,    -- of the queue: the next waiter's; 0 when none waits
+    changes bigint NOT NULL DEFAULT 0,        -- counts the changes of the queue
+    client bytea,                             -- the holder's, if it waited in the queue
+    offered smallint NOT NULL DEFAULT 0,      -- 1: the holder was offered the lock, and has not taken it up
+    passes smallint NOT NULL DEFAULT 0,       -- so often in a row one client's own waiter came first
     PRIMARY KEY (ns, name)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+
+-- Who waits for a lock, in the order of tickets. A row here is made and deleted only under the lock of the name's row in
+-- {lock}, and counted there (changes).
+CREATE TABLE {waiter} (
+    ns bytea NOT NULL,
+    name bytea NOT NULL,
+    ticket bigint NOT NULL,                   -- smaller ones come first
+    owner bytea NOT NULL,                     -- as in {lock}: who is granted the lock
+    client bytea NOT NULL,                    -- the program's manager that waits
+    ttl bigint NOT NULL,                      -- the lease that it wants
+    label bytea,                              -- as in {lock}
+    since bigint NOT NULL,                    -- it waits since then
+    PRIMARY KEY (ns, name, ticket)
+) WITH (autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0);
+
+-- To find all waiters of a client, and its first one for a name.
+CREATE INDEX {prefix}waiter_client ON {waiter} (client, ns, name, ticket);
+
+-- The managers that wait for locks. Each says that it lives as long as it waits.
+CREATE TABLE {client} (
+    id bytea PRIMARY KEY,                     -- 16 bytes, drawn for each manager
+    alive_until bigint NOT NULL               -- after that its waiters are passed over
+) WITH (fillfactor = 50, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0);

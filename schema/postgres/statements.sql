@@ -12,6 +12,12 @@
 -- :define month 2678400000000
 -- No lease is longer than 7 days.
 -- :define longest_ever 604800000000
+-- How long a waiter has to take up the lock that it is offered.
+-- :define offer 2000000
+-- So often in a row a waiter of the holder's own client comes before older ones of others.
+-- :define passes 16
+-- Larger than any ticket of a queue.
+-- :define last_ticket 9223372036854775807
 -- When the server was started.
 -- :define started (extract(epoch from pg_postmaster_start_time()) * 1000000)::bigint::text
 -- What a session, or the client of a pooler, can see change during its life:
@@ -72,7 +78,7 @@
 -- :define trusted (pg_has_role(c.relowner, current_user, 'MEMBER') OR pg_has_role(c.relowner, n.nspowner, 'MEMBER') OR pg_has_role(c.relowner, d.datdba, 'MEMBER') OR c.relowner = ANY ({granted}))
 -- All tables that we may have (tab), as one look shows them: whether each is there, and what is wrong with it. A call
 -- that changes nothing (:changes = 0) may read plain tables of any owner.
--- :define looked SELECT t.tab, c.oid, c.relkind = 'r' AS plain, CASE WHEN c.relkind <> 'r' THEN t.name || ' of ' || o.rolname || ' is no plain table' WHEN NOT {trusted} THEN t.name || ' belongs to ' || o.rolname || ', and what hangs on it would run with the rights of ' || current_user END AS fault FROM (SELECT u.tab, '{prefix}' || u.tab AS name FROM unnest(ARRAY['meta', 'lock', 'migration', 'row', 'register', 'broken']) AS u (tab)) t LEFT JOIN pg_class c ON c.oid = to_regclass('{schema}.{prefix}' || t.tab) LEFT JOIN pg_namespace n ON n.oid = c.relnamespace LEFT JOIN pg_roles o ON o.oid = c.relowner LEFT JOIN pg_database d ON d.datname = current_database()
+-- :define looked SELECT t.tab, c.oid, c.relkind = 'r' AS plain, CASE WHEN c.relkind <> 'r' THEN t.name || ' of ' || o.rolname || ' is no plain table' WHEN NOT {trusted} THEN t.name || ' belongs to ' || o.rolname || ', and what hangs on it would run with the rights of ' || current_user END AS fault FROM (SELECT u.tab, '{prefix}' || u.tab AS name FROM unnest(ARRAY['meta', 'lock', 'migration', 'row', 'register', 'broken', 'waiter', 'client']) AS u (tab)) t LEFT JOIN pg_class c ON c.oid = to_regclass('{schema}.{prefix}' || t.tab) LEFT JOIN pg_namespace n ON n.oid = c.relnamespace LEFT JOIN pg_roles o ON o.oid = c.relowner LEFT JOIN pg_database d ON d.datname = current_database()
 
 -- :block handshake
 -- What server this is, whether locks are safe on it, and which schema it has.
@@ -106,7 +112,9 @@ FROM (SELECT (SELECT CASE WHEN c.relkind <> 'r' THEN c.relname || ' is no plain 
               WHERE c.oid = ANY (ARRAY[to_regclass({lock:text}), to_regclass({meta:text}),
                                        to_regclass('{schema}.{prefix}row'),
                                        to_regclass('{schema}.{prefix}register'),
-                                       to_regclass('{schema}.{prefix}broken')])
+                                       to_regclass('{schema}.{prefix}broken'),
+                                       to_regclass('{schema}.{prefix}waiter'),
+                                       to_regclass('{schema}.{prefix}client')])
                 AND (c.relkind <> 'r' OR c.relpersistence = 'u'
                      OR EXISTS (SELECT 1 FROM pg_rewrite w WHERE w.ev_class = c.oid))
               LIMIT 1) AS fault) u
@@ -205,6 +213,7 @@ WITH k AS (
     WHERE c.ns = :ns AND c.name = :name AND c.kind = 0
       AND m.id = 1 AND {known}
       AND (c.owner IS NULL OR c.owner = :owner OR c.exp <= {now})
+      AND (c.waiters = 0 OR (c.owner = :owner AND c.exp > {now}) IS TRUE)
       AND (c.ended_why <> {ENDED_RELEASED} OR (c.ended_owner = :owner) IS NOT TRUE)
       AND (c.withdrawn = :owner) IS NOT TRUE
       AND {now} <= :not_after AND {durable}
@@ -221,10 +230,12 @@ UPDATE {lock} l SET
                        THEN l.ended_token ELSE l.token END,
     ended_why = CASE WHEN l.owner IS NULL OR l.owner = :owner AND l.exp > k.t
                      THEN l.ended_why ELSE {ENDED_TAKEN} END,
-    owner = :owner, exp = k.t + :ttl, ttl = :ttl, label = :label, idle_since = NULL
+    owner = :owner, exp = k.t + :ttl, ttl = :ttl, label = :label, idle_since = NULL, offered = 0,
+    client = CASE WHEN l.owner = :owner AND l.exp > k.t THEN l.client END
 FROM k
 WHERE l.ns = k.ns AND l.name = k.name AND l.kind = 0
   AND (l.owner IS NULL OR l.owner = :owner OR l.exp <= k.t)
+  AND (l.waiters = 0 OR (l.owner = :owner AND l.exp > k.t) IS TRUE)
   AND (l.ended_why <> {ENDED_RELEASED} OR (l.ended_owner = :owner) IS NOT TRUE)
   AND (l.withdrawn = :owner) IS NOT TRUE
   AND {now} <= :not_after
@@ -237,6 +248,7 @@ SELECT 0,
             WHEN h.owner <> :owner AND h.exp > {now} THEN {HELD}
             WHEN {now} > :not_after THEN {LATE}
             WHEN {graced} THEN {GRACE}
+            WHEN h.waiters <> 0 AND (h.owner = :owner AND h.exp > {now}) IS NOT TRUE THEN {QUEUED}
             ELSE {SKIPPED} END,
        h.token,
        CASE WHEN h.exp > {now} THEN h.exp - {now}
@@ -266,6 +278,7 @@ WITH m AS (
     FROM m CROSS JOIN i JOIN {lock} c ON c.ns = i.ns AND c.name = i.name
     WHERE c.kind = 0
       AND (c.owner IS NULL OR c.owner = i.owner OR c.exp <= {now})
+      AND (c.waiters = 0 OR (c.owner = i.owner AND c.exp > {now}) IS TRUE)
       AND (c.ended_why <> {ENDED_RELEASED} OR (c.ended_owner = i.owner) IS NOT TRUE)
       AND (c.withdrawn = i.owner) IS NOT TRUE
       AND {now} <= i.not_after
@@ -283,10 +296,12 @@ WITH m AS (
                            THEN l.ended_token ELSE l.token END,
         ended_why = CASE WHEN l.owner IS NULL OR l.owner = k.owner AND l.exp > k.t
                          THEN l.ended_why ELSE {ENDED_TAKEN} END,
-        owner = k.owner, exp = k.t + k.ttl, ttl = k.ttl, label = k.label, idle_since = NULL
+        owner = k.owner, exp = k.t + k.ttl, ttl = k.ttl, label = k.label, idle_since = NULL, offered = 0,
+        client = CASE WHEN l.owner = k.owner AND l.exp > k.t THEN l.client END
     FROM k
     WHERE l.ns = k.ns AND l.name = k.name AND l.kind = 0
       AND (l.owner IS NULL OR l.owner = k.owner OR l.exp <= k.t)
+      AND (l.waiters = 0 OR (l.owner = k.owner AND l.exp > k.t) IS TRUE)
       AND (l.ended_why <> {ENDED_RELEASED} OR (l.ended_owner = k.owner) IS NOT TRUE)
       AND (l.withdrawn = k.owner) IS NOT TRUE
       AND {now} <= k.not_after
@@ -388,8 +403,66 @@ FROM i FULL JOIN g ON g.ord = i.ord LEFT JOIN {lock} h ON h.ns = i.ns AND h.name
 UPDATE {lock} l SET owner = NULL, exp = NULL, since = NULL, label = NULL,
     ended_owner = l.owner, ended_token = l.token, ended_why = {ENDED_RELEASED}, idle_since = {now}
 WHERE l.ns = :ns AND l.name = :name AND l.kind = 0
-  AND l.owner = :owner AND l.token = :token AND {lazily}
+  AND l.owner = :owner AND l.token = :token AND l.waiters = 0 AND {lazily}
 RETURNING 0, {DONE}, l.token, NULL::bigint, {now};
+-- :step first
+SELECT 1 FROM {lock} l WHERE l.ns = :ns AND l.name = :name AND l.kind = 0 FOR NO KEY UPDATE OFFSET 1;
+-- :step
+WITH q AS (
+    SELECT l.changes FROM {lock} l WHERE l.ns = :ns AND l.name = :name
+), k AS (
+    SELECT c.ns, c.name, c.token, greatest(c.token, m.fence_floor) AS above, c.changes, c.client, c.passes, {now} AS t
+    FROM {lock} c, {meta} m
+    WHERE c.ns = :ns AND c.name = :name AND c.kind = 0
+      AND c.owner = :owner AND c.token = :token AND c.waiters <> 0
+      AND m.id = 1 AND {known} AND {durable}
+    FOR UPDATE OF c SKIP LOCKED
+), s AS (
+    SELECT k.* FROM k JOIN q ON q.changes = k.changes
+), first AS (
+    SELECT w.ticket, w.owner, w.client, w.ttl, w.label
+    FROM s JOIN {waiter} w ON w.ns = s.ns AND w.name = s.name JOIN {client} p ON p.id = w.client
+    WHERE p.alive_until > s.t
+    ORDER BY w.ticket LIMIT 1
+), own AS (
+    SELECT w.ticket, w.owner, w.client, w.ttl, w.label
+    FROM s JOIN {waiter} w ON w.client = s.client AND w.ns = s.ns AND w.name = s.name
+    WHERE s.passes < {passes} AND EXISTS (SELECT 1 FROM {client} p WHERE p.id = s.client AND p.alive_until > s.t)
+    ORDER BY w.ticket LIMIT 1
+), h AS (
+    SELECT own.ticket, own.owner, own.client, own.ttl, own.label, 1 AS passed FROM own
+    UNION ALL
+    SELECT f.ticket, f.owner, f.client, f.ttl, f.label, 0 FROM first f WHERE NOT EXISTS (SELECT 1 FROM own)
+), r AS (
+    SELECT coalesce((SELECT f.ticket FROM first f), {last_ticket}) AS upto,
+           CASE WHEN EXISTS (SELECT 1 FROM s JOIN {waiter} w ON w.ns = s.ns AND w.name = s.name
+                             WHERE w.ticket >= (SELECT f.ticket FROM first f)
+                               AND w.ticket <> (SELECT h.ticket FROM h)) THEN 1 ELSE 0 END AS more
+), d AS (
+    DELETE FROM {waiter} w USING s, r
+    WHERE w.ns = s.ns AND w.name = s.name AND (w.ticket < r.upto OR w.ticket = (SELECT h.ticket FROM h))
+)
+UPDATE {lock} l SET
+    owner = h.owner, token = CASE WHEN h.owner IS NULL THEN l.token ELSE s.above + 1 END,
+    exp = CASE WHEN h.passed = 1 THEN s.t + h.ttl WHEN h.passed = 0 THEN s.t + {offer} END,
+    since = CASE WHEN h.owner IS NOT NULL THEN s.t END, label = h.label, client = h.client,
+    ttl = coalesce(h.ttl, l.ttl), offered = CASE WHEN h.passed = 0 THEN 1 ELSE 0 END,
+    passes = CASE WHEN h.passed = 1 THEN l.passes + 1 ELSE 0 END,
+    ended_owner = l.owner, ended_token = l.token, ended_why = {ENDED_RELEASED},
+    idle_since = CASE WHEN h.owner IS NULL THEN s.t END, changes = l.changes + 1,
+    waiters = r.more, next_ticket = l.next_ticket * r.more
+FROM r CROSS JOIN s LEFT JOIN h ON true
+WHERE l.ns = s.ns AND l.name = s.name AND l.kind = 0 AND l.owner = :owner AND l.token = :token
+RETURNING 0, {DONE}, s.token, NULL::bigint, s.t, NULL::bigint, NULL::bytea, NULL::bigint, h.client, h.owner,
+    l.token, l.exp - s.t, h.passed;
+-- :step
+UPDATE {lock} l SET owner = NULL, exp = NULL, since = NULL, label = NULL,
+    ended_owner = l.owner, ended_token = l.token, ended_why = {ENDED_RELEASED}, idle_since = {now}
+WHERE l.ns = :ns AND l.name = :name AND l.kind = 0
+  AND l.owner = :owner AND l.token = :token AND {lazily}
+RETURNING 0, {DONE}, l.token, NULL::bigint, {now}, NULL::bigint, NULL::bytea, NULL::bigint,
+    (SELECT w.client FROM {waiter} w WHERE w.ns = l.ns AND w.name = l.name ORDER BY w.ticket LIMIT 1),
+    (SELECT w.owner FROM {waiter} w WHERE w.ns = l.ns AND w.name = l.name ORDER BY w.ticket LIMIT 1);
 -- :step look
 SELECT 0,
        CASE WHEN h.name IS NULL THEN {GONE}
@@ -409,13 +482,14 @@ WITH i AS (
 ), k AS (
     SELECT c.ns, c.name, i.owner, i.token, i.ord
     FROM i JOIN {lock} c ON c.ns = i.ns AND c.name = i.name
-    WHERE c.kind = 0 AND c.owner = i.owner AND c.token = i.token
+    WHERE c.kind = 0 AND c.owner = i.owner AND c.token = i.token AND c.waiters = 0
     FOR NO KEY UPDATE OF c SKIP LOCKED
 )
 UPDATE {lock} l SET owner = NULL, exp = NULL, since = NULL, label = NULL,
     ended_owner = l.owner, ended_token = l.token, ended_why = {ENDED_RELEASED}, idle_since = {now}
 FROM k
-WHERE l.ns = k.ns AND l.name = k.name AND l.kind = 0 AND l.owner = k.owner AND l.token = k.token AND (SELECT {lazily})
+WHERE l.ns = k.ns AND l.name = k.name AND l.kind = 0 AND l.owner = k.owner AND l.token = k.token AND l.waiters = 0
+  AND (SELECT {lazily})
 RETURNING (k.ord - 1)::int, {DONE}, l.token, NULL::bigint, {now};
 
 -- :block withdraw
@@ -1163,3 +1237,186 @@ SELECT (g.ord - 1)::int, {DONE}, g.token, NULL::bigint, {now} FROM g;
 -- now was so already. No row: it was not broken, or the break left no note (an older schema, an older library).
 -- :step
 SELECT 0, {BROKEN} FROM {broken} b WHERE b.ns = :ns AND b.name = :name AND b.token = :token;
+
+-- :block queue
+-- Grants or offers a lock that others wait for, or puts this owner into the queue. Sent after acquire was refused.
+-- The snapshot shows the queue as it was when the statement began. The locked row counts the queue's changes. If it has
+-- counted more than the snapshot shows, nothing is decided: no row, and the third step says to try again. So no_owner
+-- is put into a queue that a release has just found empty, and no waiter is passed over.
+-- The weaker row lock lets the holder's guard pass: one can queue behind it. A grant or an offer takes the stronger
+-- one, as in acquire.
+-- A free lock goes to the first waiter whose client lives. If that is this owner, or if none lives, it is granted at
+-- once, with its whole lease. To another one it is offered: granted for a short time, in which it must extend it by
+-- acquire. An offer that ran out counts its client as dead, until it says again that it lives: a program with many
+-- waiters costs the others one offer, not one for each.
+-- Waiters that are passed over lose their place, and queue anew when they find out.
+-- :waits = 0: not to be queued; but whoever finds the lock free with waiters passes it on.
+-- place: 1 is the next in line; NULL: not in the queue.
+-- :step first
+SELECT 1 FROM {lock} l WHERE l.ns = :ns AND l.name = :name AND l.kind = 0 FOR NO KEY UPDATE OFFSET 1;
+-- :step
+WITH q AS (
+    SELECT l.changes FROM {lock} l WHERE l.ns = :ns AND l.name = :name
+), k AS (
+    SELECT c.ns, c.name, c.owner, c.token, c.exp, c.since, c.label, c.client, c.offered, c.next_ticket, c.changes,
+           m.fence_floor, {now} AS t, {graced} AS graced, {grace_end} AS grace_end
+    FROM {lock} c, {meta} m
+    WHERE c.ns = :ns AND c.name = :name AND c.kind = 0 AND m.id = 1 AND {known}
+      AND (c.ended_why <> {ENDED_RELEASED} OR (c.ended_owner = :owner) IS NOT TRUE)
+      AND (c.withdrawn = :owner) IS NOT TRUE
+      AND {now} <= :not_after AND {durable}
+    FOR NO KEY UPDATE OF c SKIP LOCKED
+), s AS (
+    SELECT k.*, (k.owner = :owner AND k.exp > k.t) IS TRUE AS own,
+           (k.owner IS NULL OR k.exp <= k.t) AND NOT k.graced AS free,
+           CASE WHEN k.exp <= k.t AND k.offered = 1 AND k.client <> :client THEN k.client END AS late
+    FROM k JOIN q ON q.changes = k.changes
+), f AS (
+    SELECT 1 FROM {lock} l WHERE (l.ns, l.name) = (SELECT s.ns, s.name FROM s WHERE s.own OR s.free)
+    FOR UPDATE SKIP LOCKED
+), h AS (
+    SELECT w.ticket, w.owner, w.client, w.ttl, w.label
+    FROM s JOIN {waiter} w ON w.ns = s.ns AND w.name = s.name LEFT JOIN {client} p ON p.id = w.client
+    WHERE s.free AND (w.client = :client OR p.alive_until > s.t) AND (w.client = s.late) IS NOT TRUE
+    ORDER BY w.ticket LIMIT 1
+), d AS (
+    SELECT s.*, h.ticket AS h_ticket, h.owner AS h_owner, h.client AS h_client, h.ttl AS h_ttl, h.label AS h_label,
+           CASE WHEN NOT (s.own OR s.free) OR NOT EXISTS (SELECT 1 FROM f) THEN 0
+                WHEN s.own OR h.owner IS NULL OR h.owner = :owner THEN 1
+                ELSE 2 END AS act,
+           (SELECT w.ticket FROM {waiter} w WHERE w.ns = s.ns AND w.name = s.name AND w.owner = :owner) AS mine
+    FROM s LEFT JOIN h ON true
+), e AS (
+    SELECT d.*, d.act <> 1 AND d.mine IS NULL AND :waits = 1 AS comes,
+           CASE WHEN d.act = 0 OR d.own THEN -1 ELSE coalesce(d.h_ticket, {last_ticket}) END AS upto
+    FROM d
+), r AS (
+    SELECT CASE WHEN e.comes OR EXISTS (SELECT 1 FROM {waiter} w WHERE w.ns = e.ns AND w.name = e.name
+                    AND w.ticket > e.upto AND (e.act <> 1 OR w.owner <> :owner)) THEN 1 ELSE 0 END AS more,
+           CASE WHEN e.act <> 1 AND (e.comes OR e.mine > e.upto) THEN 1 + (SELECT count(*) FROM {waiter} w
+                    WHERE w.ns = e.ns AND w.name = e.name AND w.ticket > e.upto
+                      AND w.ticket < coalesce(e.mine, {last_ticket})) END AS place
+    FROM e
+), x AS (
+    DELETE FROM {waiter} w USING e
+    WHERE w.ns = e.ns AND w.name = e.name AND (w.ticket <= e.upto OR e.act = 1 AND w.owner = :owner)
+), a AS (
+    INSERT INTO {waiter} (ns, name, ticket, owner, client, ttl, label, since)
+    SELECT e.ns, e.name, e.next_ticket + 1, :owner, :client, :ttl, :label, e.t FROM e
+    WHERE e.comes AND CASE WHEN e.act = 0 THEN {unwaited} ELSE true END
+), z AS (
+    UPDATE {client} p SET alive_until = 0
+    WHERE p.id = ANY (ARRAY(SELECT c.id FROM {client} c
+                            WHERE c.id = (SELECT e.late FROM e WHERE e.act > 0) FOR UPDATE SKIP LOCKED))
+), u AS (
+    UPDATE {lock} l SET
+        owner = CASE WHEN e.act = 1 THEN :owner WHEN e.act = 2 THEN e.h_owner ELSE l.owner END,
+        token = CASE WHEN e.act = 0 OR e.own AND l.token > e.fence_floor THEN l.token
+                     ELSE greatest(l.token, e.fence_floor) + 1 END,
+        exp = CASE WHEN e.act = 1 THEN e.t + :ttl WHEN e.act = 2 THEN e.t + {offer} ELSE l.exp END,
+        ttl = CASE WHEN e.act = 1 THEN :ttl WHEN e.act = 2 THEN e.h_ttl ELSE l.ttl END,
+        since = CASE WHEN e.act = 0 OR e.own THEN l.since ELSE e.t END,
+        label = CASE WHEN e.act = 1 THEN :label WHEN e.act = 2 THEN e.h_label ELSE l.label END,
+        client = CASE WHEN e.act = 1 THEN :client WHEN e.act = 2 THEN e.h_client ELSE l.client END,
+        offered = CASE WHEN e.act = 1 THEN 0 WHEN e.act = 2 THEN 1 ELSE l.offered END,
+        passes = CASE WHEN e.act = 2 OR e.act = 1 AND NOT e.own THEN 0 ELSE l.passes END,
+        ended_owner = CASE WHEN e.act = 0 OR e.own OR l.owner IS NULL THEN l.ended_owner ELSE l.owner END,
+        ended_token = CASE WHEN e.act = 0 OR e.own OR l.owner IS NULL THEN l.ended_token ELSE l.token END,
+        ended_why = CASE WHEN e.act = 0 OR e.own OR l.owner IS NULL THEN l.ended_why ELSE {ENDED_TAKEN} END,
+        idle_since = CASE WHEN e.act = 0 THEN l.idle_since END,
+        waiters = r.more, changes = l.changes + 1,
+        next_ticket = CASE WHEN e.comes THEN l.next_ticket + 1 ELSE l.next_ticket * r.more END
+    FROM e CROSS JOIN r
+    WHERE l.ns = e.ns AND l.name = e.name AND (e.act > 0 OR e.comes)
+    RETURNING l.token, l.exp, l.since, l.label
+)
+SELECT 0,
+       CASE WHEN e.act = 1 THEN {DONE}
+            WHEN e.act = 2 OR e.exp > e.t THEN {HELD}
+            WHEN e.graced THEN {GRACE}
+            ELSE {SKIPPED} END,
+       coalesce(u.token, e.token),
+       CASE WHEN e.act > 0 THEN u.exp - e.t WHEN e.graced AND (e.exp > e.t) IS NOT TRUE THEN e.grace_end - e.t ELSE e.exp - e.t END,
+       e.t, coalesce(u.since, e.since), coalesce(u.label, e.label), r.place,
+       CASE WHEN e.act = 2 THEN e.h_client END, CASE WHEN e.act = 2 THEN e.h_owner END
+FROM e CROSS JOIN r LEFT JOIN u ON true;
+-- :step look
+SELECT 0,
+       CASE WHEN h.kind <> 0 THEN {KIND}
+            WHEN NOT {known} THEN {STRANGER}
+            WHEN h.withdrawn = :owner OR h.ended_why = {ENDED_RELEASED} AND h.ended_owner = :owner THEN {RELEASED}
+            WHEN {now} > :not_after THEN {LATE}
+            ELSE {SKIPPED} END,
+       h.token, h.exp - {now}, {now}, h.since, h.label
+FROM {lock} h CROSS JOIN {meta} m
+WHERE h.ns = :ns AND h.name = :name AND m.id = 1;
+
+-- :block leave
+-- Takes an owner that waits no longer out of the queue. :gives = 1: if it was offered the lock meanwhile, it gives that
+-- back. SKIPPED: try again. No row: the lock has none.
+-- :step first
+SELECT 1 FROM {lock} l WHERE l.ns = :ns AND l.name = :name AND l.kind = 0 FOR NO KEY UPDATE OFFSET 1;
+-- :step
+WITH q AS (
+    SELECT l.changes FROM {lock} l WHERE l.ns = :ns AND l.name = :name
+), k AS (
+    SELECT c.ns, c.name, c.changes,
+           (:gives = 1 AND c.owner = :owner) IS TRUE AS own, {now} AS t
+    FROM {lock} c WHERE c.ns = :ns AND c.name = :name AND c.kind = 0
+    FOR NO KEY UPDATE SKIP LOCKED
+), s AS (
+    SELECT k.*, EXISTS (SELECT 1 FROM {waiter} w WHERE w.ns = k.ns AND w.name = k.name AND w.owner = :owner) AS waits,
+           CASE WHEN EXISTS (SELECT 1 FROM {waiter} w
+                             WHERE w.ns = k.ns AND w.name = k.name AND w.owner <> :owner) THEN 1 ELSE 0 END AS more
+    FROM k JOIN q ON q.changes = k.changes
+), x AS (
+    DELETE FROM {waiter} w USING s WHERE w.ns = s.ns AND w.name = s.name AND w.owner = :owner
+), u AS (
+    UPDATE {lock} l SET
+        owner = CASE WHEN NOT s.own THEN l.owner END, exp = CASE WHEN NOT s.own THEN l.exp END,
+        since = CASE WHEN NOT s.own THEN l.since END, label = CASE WHEN NOT s.own THEN l.label END,
+        offered = CASE WHEN s.own THEN 0 ELSE l.offered END,
+        ended_owner = CASE WHEN s.own THEN l.owner ELSE l.ended_owner END,
+        ended_token = CASE WHEN s.own THEN l.token ELSE l.ended_token END,
+        ended_why = CASE WHEN s.own THEN {ENDED_RELEASED} ELSE l.ended_why END,
+        idle_since = CASE WHEN s.own THEN s.t ELSE l.idle_since END,
+        waiters = s.more, changes = l.changes + 1, next_ticket = l.next_ticket * s.more
+    FROM s
+    WHERE l.ns = s.ns AND l.name = s.name AND (s.own OR s.waits AND {unwaited})
+)
+SELECT 0, CASE WHEN s.ns IS NULL THEN {SKIPPED} ELSE {DONE} END, h.token, NULL::bigint, {now},
+       NULL::bigint, NULL::bytea, NULL::bigint,
+       (SELECT w.client FROM {waiter} w WHERE s.own AND w.ns = s.ns AND w.name = s.name AND w.owner <> :owner
+        ORDER BY w.ticket LIMIT 1),
+       (SELECT w.owner FROM {waiter} w WHERE s.own AND w.ns = s.ns AND w.name = s.name AND w.owner <> :owner
+        ORDER BY w.ticket LIMIT 1)
+FROM {lock} h LEFT JOIN s ON true
+WHERE h.ns = :ns AND h.name = :name;
+
+-- :block beat
+-- The client lives, for :alive from now on. It need not wait for the disk: after a crash the next one says it again.
+-- Answers with all that wait for it: their places, and how long the lock's lease still runs. An owner that is missing was
+-- offered the lock, or passed over: it looks by itself. The first row only says that it was done.
+-- :step
+WITH b AS (
+    INSERT INTO {client} (id, alive_until) SELECT :client, {now} + :alive WHERE {unwaited}
+    ON CONFLICT (id) DO UPDATE SET alive_until = excluded.alive_until
+    RETURNING 1
+), n AS (
+    SELECT DISTINCT w.ns, w.name FROM {waiter} w WHERE w.client = :client
+), r AS (
+    SELECT w.ns, w.name, w.owner, w.client, row_number() OVER (PARTITION BY w.ns, w.name ORDER BY w.ticket) AS place
+    FROM n JOIN {waiter} w ON w.ns = n.ns AND w.name = n.name
+)
+SELECT 0, {DONE}, 0::bigint, NULL::bigint, {now}, NULL::bytea FROM b
+UNION ALL
+SELECT 0, {DONE}, r.place, l.exp - {now}, {now}, r.owner
+FROM r JOIN {lock} l ON l.ns = r.ns AND l.name = r.name
+WHERE r.client = :client;
+
+-- :block notify
+-- Wakes a waiter of another client. In a transaction of its own that writes nothing, so that it waits for no disk, and no
+-- other that notifies waits for it. If it is lost, the waiter looks a moment later.
+-- :step
+SELECT 0, CASE WHEN pg_notify('sqlock_'::text || encode(:client, 'hex'::text), encode(:owner, 'hex'::text))::text IS NULL
+               THEN {NEVER} ELSE {DONE} END;

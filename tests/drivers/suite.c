@@ -240,6 +240,7 @@ static unsigned has(const struct quirks *q)
            (app ? ADOPTION : 0) | (guards ? GUARDS : NO_GUARDS) |
            (app && app->slow ? SLOW_STEP : 0) | (app && app->kill ? KILLS : 0) |
            (q->meets_deadlocks ? DEADLOCKS : 0) | (quick ? 0 : LEISURE) | BARE | FORKS |
+           (q->driver()->dialect->scripts[SQLOCK_STMT_QUEUE].n_steps > 0 ? QUEUES : 0) |
            (q->leases_only ? LEASES_ONLY : REGISTERS | NOTES);
 }
 

@@ -73,6 +73,7 @@ enum {
     DEADLOCKS = 1 << 14,       /* a request of ours can meet one */
     LEISURE = 1 << 15,         /* not in a hurry (make quick), but on the fake database */
     LIBRARY_THREADS = 1 << 18, /* managers have threads, which run callbacks */
+    QUEUES = 1 << 23,          /* waiters stand in a queue of the database */
     BATCHES = 1 << 22,         /* requests of several callers may go out together */
     BARE = 1 << 16,            /* no need: the world begins without a schema */
     FORKS = 1 << 17,           /* nor this: it is run before those that do not */

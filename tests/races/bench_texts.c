@@ -88,7 +88,8 @@ static char *put_numbers(char *text)
 
 char *fill(const char *text)
 {
-    const char *tables[] = {"lock", "meta", "migration", "row", "register", "broken"};
+    const char *tables[] = {"lock",     "meta",   "migration", "row",
+                            "register", "broken", "waiter",    "client"};
     char pid[16];
     char *out = strdup(text);
     int hits = 0;

@@ -34,7 +34,8 @@ static const char *schema_of(const struct place *p)
 
 char *place_fill(const struct place *p, const char *text)
 {
-    static const char *const tables[] = {"lock", "meta", "migration", "row", "register", "broken"};
+    static const char *const tables[] = {"lock",     "meta",   "migration", "row",
+                                         "register", "broken", "waiter",    "client"};
     char q = p->dialect->quote;
 
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)

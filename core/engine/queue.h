@@ -1,0 +1,61 @@
+#ifndef SQLOCK_ENGINE_QUEUE_H
+#define SQLOCK_ENGINE_QUEUE_H
+
+#include "core/engine/call.h"
+
+#define QUEUE_ALIVE_US INT64_C(5000000) /* a client that says nothing for so long is dead */
+
+/* The manager's waiters in the queues of the database. A waiter has a place from the request that
+ * may queue it until it has the lock, or has left. m->mu is held in all of these. */
+
+/* A place, which outlives its op: who gives up has to leave the queue. */
+struct place {
+    struct hash_node by_owner, by_name; /* in queue.owners and queue.names, while it has an op */
+    struct link in_queue;               /* of queue.places, or queue.leavers */
+    sqlock *m;
+    sqlock_op *op;  /* NULL: it leaves */
+    int64_t since;  /* an answer has said that it is in the queue since then; 0: not yet */
+    int64_t number; /* 1: the next in line; 0: not known */
+    int seen;       /* the last beat saw it there */
+    int called;     /* the lock was offered to it, or may be: it has to look */
+    int gives;      /* of one that leaves: it gives back what it was offered meanwhile */
+    int tries;      /* ... and has tried so often */
+    unsigned char owner[SQLOCK_OWNER_SIZE];
+    const char *ns;
+    size_t ns_len, name_len;
+    char name[]; /* without a NUL */
+};
+
+void queue_init(sqlock *m);
+void queue_free(sqlock *m);
+/* 1: this database has queues. 0: waiters look again and again. */
+int queue_serves(const sqlock *m);
+/* 1: the database knows that this client lives. Otherwise send BEAT first. */
+int queue_is_alive(const sqlock *m, int64_t now);
+void queue_lives(sqlock *m, int64_t sent);
+
+/* The op's next request may queue it. Returns 0 if it cannot: no memory, no thread. */
+int queue_enter(sqlock_op *op);
+/* The op has ended, with this code. */
+void queue_end(sqlock_op *op, int code);
+/* An answer notifies a waiter something. Returns 1 if it is of this manager: then it has its grant,
+ * or looks. */
+int queue_call(sqlock *m, const struct answer *a, int64_t now);
+/* 1: others of this manager wait for that lock. */
+int queue_has(const sqlock_lock *lock);
+
+/* For the worker, or a step: when there is something to do, and do it. */
+int64_t queue_due(const sqlock *m);
+void queue_run(sqlock *m);
+/* From when on to listen, if there is a connection for it, and someone who waits. */
+int64_t queue_hear_due(const sqlock *m);
+/* Others need that connection now, if it listens. */
+void queue_lend(sqlock *m);
+/* Listen until then, or until someone needs the thread or the connection. */
+void queue_hear(sqlock *m, int64_t until);
+/* End that. */
+void queue_stop_hearing(sqlock *m);
+/* Let those leave that still have to, until then. */
+void queue_flush(sqlock *m, int64_t until);
+
+#endif

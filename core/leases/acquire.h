@@ -1,0 +1,40 @@
+#ifndef SQLOCK_LEASES_ACQUIRE_H
+#define SQLOCK_LEASES_ACQUIRE_H
+
+#include "core/engine/op.h"
+
+/* What acquire.c and waiting.c share. */
+
+/* What comes next. */
+enum acquire_phase {
+    ACQUIRE_GRANT,     /* the request for the lock */
+    ACQUIRE_LENGTHEN,  /* before it: the lease is longer than all before it */
+    ACQUIRE_LOOK,      /* after it: is it a guard that has locked the row? */
+    ACQUIRE_GIVE_BACK, /* the grants came too late */
+    ACQUIRE_BEAT,      /* before QUEUE: this client lives */
+    ACQUIRE_QUEUE,     /* others wait, or the lock is held: the request for a place in the queue */
+};
+
+/* The request carries the time after which it must grant nothing: the end of the attempt, or of the
+ * lease it would give if that is first. If its reply is lost, it may be granted until then. */
+void acquire_set_end(sqlock_op *op, int64_t now);
+/* The label that others see. */
+const char *acquire_label(const sqlock_op *op);
+
+/* The first request: not ACQUIRE, if others of this manager wait already. */
+void waiting_begins(sqlock_op *op);
+/* The lock is free, but others wait for it. */
+void waiting_found(sqlock_op *op, int64_t now);
+/* The requests of the phases BEAT and QUEUE. Return 1. */
+int waiting_send(sqlock_op *op, int64_t now);
+/* BEAT was answered. */
+void waiting_lives(sqlock_op *op, const struct answer *a);
+/* QUEUE was answered, and what the answer says of the lock is yet to be judged. */
+void waiting_answered(sqlock_op *op, const struct answer *a, int64_t now);
+/* The op was refused, and is to wait until `last`. left: of the lease in the way. queued: QUEUE has
+ * refused it. Returns 0 if it has to look again and again: there is no queue. */
+int waiting_in_queue(sqlock_op *op, int64_t left, int queued, int64_t last, int64_t now);
+/* The op wakes up in the queue: what next? */
+void waiting_ends(sqlock_op *op);
+
+#endif

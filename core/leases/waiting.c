@@ -1,0 +1,100 @@
+/* How an acquire waits: in the queue of the database, where a release passes the lock on. */
+#include <assert.h>
+#include <string.h>
+
+#include "core/engine/queue.h"
+#include "core/leases/acquire.h"
+#include "core/leases/leases.h"
+
+#define PAST_END_US 1000 /* a look a moment before the lease's end would be in vain */
+
+void waiting_begins(sqlock_op *op)
+{
+    if (!op->once && !op->settle && op->m->queue.owners.n > 0 && queue_has(op->lock) &&
+        queue_enter(op))
+        op->phase = ACQUIRE_QUEUE;
+}
+
+void waiting_found(sqlock_op *op, int64_t now)
+{
+    if (!op->once && !op->settle)
+        queue_enter(op);
+    op->phase = ACQUIRE_QUEUE;
+    op_again(op, now);
+}
+
+int waiting_send(sqlock_op *op, int64_t now)
+{
+    const sqlock_lock *lock = op->lock;
+    sqlock *m = op->m;
+    const char *label = acquire_label(op);
+
+    if (op->in_queue != NULL && !queue_is_alive(m, now)) {
+        op->phase = ACQUIRE_BEAT;
+        return OP_SEND(op, SQLOCK_STMT_BEAT, value_bytes(m->queue.client, sizeof m->queue.client),
+                       value_int(QUEUE_ALIVE_US));
+    }
+    acquire_set_end(op, now);
+    if (op->in_queue != NULL)
+        op->in_queue->called = 0;
+    return OP_SEND(
+        op, SQLOCK_STMT_QUEUE, value_bytes(lock->ns, lock->ns_len),
+        value_bytes(lock->name, lock->name_len), value_bytes(lock->owner, sizeof lock->owner),
+        value_int(lock->lease.ttl), value_int(op->not_after), value_int(m->grace_us),
+        value_bytes(label, strlen(label)), value_bytes(m->queue.client, sizeof m->queue.client),
+        value_int(op->in_queue != NULL));
+}
+
+void waiting_lives(sqlock_op *op, const struct answer *a)
+{
+    queue_lives(op->m, a->sent);
+    op->phase = ACQUIRE_QUEUE;
+}
+
+void waiting_answered(sqlock_op *op, const struct answer *a, int64_t now)
+{
+    struct place *p = op->in_queue;
+
+    queue_call(op->m, a, now);
+    if (p == NULL)
+        return;
+    p->number = a->place;
+    p->since = a->place > 0 ? a->sent : 0;
+}
+
+/* The next in line looks when the lease in the way ends. Others are called, or find out at a beat.
+ */
+int waiting_in_queue(sqlock_op *op, int64_t left, int queued, int64_t last, int64_t now)
+{
+    struct place *p = op->in_queue;
+    int next;
+
+    if (!queue_serves(op->m))
+        return 0;
+    if (!queued || p == NULL) {
+        if (queued || !queue_enter(op))
+            return 0;
+        op->phase = ACQUIRE_QUEUE;
+        op_again(op, now);
+        return 1;
+    }
+    if (p->number == 0)
+        return 0; /* it has just left: look again */
+    next = p->number == 1;
+    if (next && left < 0)
+        return 0; /* a transaction is in the way, whose end no one notifies */
+    if (p->called) {
+        op_again(op, now);
+        return 1;
+    }
+    op->parked = 1;
+    op_again(op, next ? time_min(now + left + PAST_END_US, last) : last);
+    return 1;
+}
+
+void waiting_ends(sqlock_op *op)
+{
+    op->parked = 0;
+    op->phase = op->in_queue->called ? ACQUIRE_GRANT : ACQUIRE_QUEUE;
+    op->in_queue->called = 0;
+}

@@ -1,0 +1,247 @@
+/* P21, P22, P23: waiters are served in order, called at once, and delay no one when they are gone.
+ */
+#define SUITE_NEEDS QUEUES
+#include <signal.h>
+#include <unistd.h>
+
+#include "tests/drivers/suite_in_transaction.h"
+
+/* PASSES_MOST: more than follow each other in one manager. */
+enum { MANY = 6, OFFER_MS = 2000, PASSES_MOST = 20 };
+
+/* Until this many are in the queue. */
+static void wait_queued(long before, long n)
+{
+    assert_soon(spy_runs(SQLOCK_STMT_QUEUE) >= before + n, patience_ms(5000));
+    sleep_ms(100);
+}
+
+static void queue_up(struct waiter *t, sqlock *m, int32_t wait_ms)
+{
+    long before = spy_runs(SQLOCK_STMT_QUEUE);
+
+    *t = (struct waiter){.m = m, .name = "nightly", .opts = wait_opts(wait_ms, 0, 0)};
+    wait_start(t);
+    wait_queued(before, 1);
+}
+
+static void served(struct waiter *t)
+{
+    pthread_join(t->thread, NULL);
+    assert_ok(t->code, &t->err);
+}
+
+/* Each of another manager: within one a pass may come first. */
+TEST(test_P21_waiters_are_served_in_the_order_of_their_arrival, a)
+{
+    sqlock_lock *lock = take(a, "nightly");
+    struct waiter t[MANY];
+    int64_t last = sqlock_lock_token(lock);
+
+    for (int i = 0; i < MANY; i++)
+        queue_up(&t[i], open_manager(w, NULL), 60000);
+    give(lock);
+    for (int i = 0; i < MANY; i++) {
+        served(&t[i]);
+        assert_true(sqlock_lock_token(t[i].lock) > last);
+        last = sqlock_lock_token(t[i].lock);
+        for (int later = i + 1; later < MANY; later++)
+            assert_int_equal(atomic_load(&t[later].ended), 0);
+        give(t[i].lock);
+    }
+}
+
+static atomic_int granted;
+
+static void *take_often(void *arg)
+{
+    for (int i = 0; i < PASSES_MOST; i++) {
+        give(take(arg, "nightly"));
+        atomic_fetch_add(&granted, 1);
+    }
+    return NULL;
+}
+
+/* Within a manager the lock goes from thread to thread, but not for ever. */
+TEST(test_P21_passes_within_a_manager_are_bounded, a, b)
+{
+    sqlock_lock *lock = take(a, "nightly");
+    pthread_t threads[3];
+    struct waiter t;
+
+    atomic_store(&granted, 0);
+    for (size_t i = 0; i < sizeof threads / sizeof *threads; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, take_often, a), 0);
+    sleep_ms(300);
+    queue_up(&t, b, 60000);
+    give(lock);
+    served(&t);
+    assert_true(atomic_load(&granted) <= 2 * PASSES_MOST);
+    give(t.lock);
+    for (size_t i = 0; i < sizeof threads / sizeof *threads; i++)
+        pthread_join(threads[i], NULL);
+}
+
+TEST(test_P21_try_does_not_overtake_a_waiter, a, b)
+{
+    sqlock_lock *lock = take(a, "nightly");
+    struct waiter t;
+
+    queue_up(&t, b, 60000);
+    give(lock);
+    assert_int_equal(try_once(a, "nightly"), SQLOCK_EBUSY); /* offered, or taken up */
+    served(&t);
+    give(t.lock);
+    assert_true(is_free(a, "nightly"));
+}
+
+/* The best of several: the machine may be busy. A look would come after half a second. */
+TEST(test_P22_release_calls_the_waiter_at_once, a, b)
+{
+    int64_t best = INT64_MAX;
+
+    for (int i = 0; i < 5; i++) {
+        sqlock_lock *lock = take(a, "nightly");
+        struct waiter t;
+        int64_t released;
+
+        queue_up(&t, b, 60000);
+        sleep_ms(700);
+        released = now_us();
+        give(lock);
+        served(&t);
+        best = t.ended_us - released < best ? t.ended_us - released : best;
+        give(t.lock);
+    }
+    assert_between(0, best, 50000);
+}
+
+/* Nor does a waiter ask for its turn again and again. */
+TEST(test_P22_waiter_sends_nothing_but_a_beat, a, b)
+{
+    sqlock_lock *lock = take(a, "nightly");
+    long acquires, queues;
+    struct waiter t;
+
+    queue_up(&t, b, 60000);
+    acquires = spy_runs(SQLOCK_STMT_ACQUIRE);
+    queues = spy_runs(SQLOCK_STMT_QUEUE);
+    sleep_ms(2000);
+    assert_int_equal(spy_runs(SQLOCK_STMT_ACQUIRE), acquires);
+    assert_int_equal(spy_runs(SQLOCK_STMT_QUEUE), queues);
+    give(lock);
+    served(&t);
+    give(t.lock);
+}
+
+TEST(test_P8_waiter_that_gives_up_leaves_the_queue, a, b)
+{
+    sqlock *c = open_manager(w, NULL);
+    sqlock_lock *lock = take(a, "nightly");
+    struct waiter early, late;
+    int64_t released;
+
+    queue_up(&early, b, 900);
+    queue_up(&late, c, 60000);
+    pthread_join(early.thread, NULL);
+    says(SQLOCK_EBUSY, early.code);
+    sleep_ms(200);
+    released = now_us();
+    give(lock);
+    served(&late);
+    assert_between(0, late.ended_us - released, (OFFER_MS - 500) * INT64_C(1000));
+    give(late.lock);
+    assert_true(is_free(a, "nightly"));
+}
+
+TEST(test_P10_lease_that_runs_out_is_taken_over_by_the_next_in_line, a, b)
+{
+    sqlock_lock *lock = take_for(a, "nightly", 1500, SQLOCK_NO_RENEW);
+    int64_t end = now_us() + 1500000;
+    struct waiter first, second;
+
+    queue_up(&first, b, 60000);
+    queue_up(&second, a, 60000);
+    served(&first);
+    assert_between(end - 1500000, first.ended_us, end + late_ms(300) * INT64_C(1000));
+    assert_int_equal(atomic_load(&second.ended), 0);
+    give(first.lock);
+    served(&second);
+    give(second.lock);
+    drop(lock);
+}
+
+/* P11: whoever is next is granted nothing while the former holder's transaction may still commit.
+ */
+TEST_IF(GUARDS, test_P11_open_guard_keeps_the_lock_from_the_waiter)
+{
+    sqlock *b = open_manager(w, NULL);
+    sqlock_lock *lock;
+    struct waiter t;
+
+    begin_app(w);
+    lock = take(open_manager(w, NULL), "nightly");
+    app_exec(g.app, g.side->begins[0]);
+    ok(sqlock_guard(lock, adopted(w->managers[1], g.app), &said));
+    queue_up(&t, b, 60000);
+    says(SQLOCK_EGUARDED, sqlock_release(lock, &said));
+    sleep_ms(300);
+    assert_int_equal(atomic_load(&t.ended), 0);
+    app_exec(g.app, "COMMIT");
+    served(&t);
+    give(t.lock);
+}
+
+static struct family {
+    struct world *w;
+    int go[2];
+} family;
+
+static int wait_behind(void *arg)
+{
+    sqlock_acquire_opts o = wait_opts(60000, 0, 0);
+    sqlock_lock *lock = NULL;
+    sqlock *m = NULL;
+    char byte;
+
+    (void)arg;
+    assert_int_equal(read(family.go[0], &byte, 1), 1);
+    ok(open_here(family.w, NULL, &m, &said));
+    return -sqlock_acquire(m, "nightly", &o, &lock, &said);
+}
+
+static void lose_the_first_in_line(struct world *w, int signal)
+{
+    sqlock_lock *lock;
+    int64_t released;
+    struct waiter t;
+    pid_t first;
+
+    family.w = w;
+    assert_int_equal(pipe(family.go), 0);
+    first = child_start(wait_behind, NULL);
+    lock = take(open_manager(w, NULL), "nightly");
+    assert_int_equal(write(family.go[1], "", 1), 1);
+    sleep_ms(1000);
+    queue_up(&t, open_manager(w, NULL), 60000);
+    assert_int_equal(kill(first, signal), 0);
+    released = now_us();
+    give(lock);
+    served(&t);
+    assert_between(0, t.ended_us - released, patience_ms(OFFER_MS + 1500) * INT64_C(1000));
+    give(t.lock);
+    kill(first, SIGKILL);
+    child_wait(first, patience_ms(5000));
+    close(family.go[0]);
+    close(family.go[1]);
+}
+
+TEST_IF(PROCESSES | FORKS, test_P23_killed_waiter_costs_one_offer)
+{
+    lose_the_first_in_line(w, SIGKILL);
+}
+
+TEST_IF(PROCESSES | FORKS, test_P23_stopped_waiter_costs_one_offer)
+{
+    lose_the_first_in_line(w, SIGSTOP);
+}
