@@ -105,8 +105,11 @@ static void sweep_files(struct cell *c)
             cell_problem(c, "a file %s with %lld bytes is left when all is over", ends[i],
                          (long long)st.st_size);
     }
-    if (engine_number(&c->engine, "SELECT integrity_check = 'ok' FROM pragma_integrity_check") != 1)
-        cell_problem(c, "the file is damaged");
+    if (engine_number(&c->engine, "SELECT integrity_check = 'ok' FROM pragma_integrity_check") !=
+        1) {
+        shell("cp '%s'* '%s'", strchr(c->engine.url, ':') + 1, c->folder);
+        cell_problem(c, "the file is damaged, and kept beside the history");
+    }
     engine_forget(&c->engine);
 }
 
