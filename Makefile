@@ -176,6 +176,8 @@ $(BUILD)/libsqlock-$1.$(SO): $$(objects_$1) $(BUILD)/libsqlock.$(SO) $(BUILD)/ex
 	@ln -sf $$(@F) $$(@:.$(SO)=.so)
 endef
 $(foreach d,$(DRIVERS),$(eval $(call driver_rules,$d)))
+# It stays loaded: the file of an adopted connection, which lives on, has functions of its own (lock.c).
+$(BUILD)/libsqlock-sqlite.$(SO): private LINK_SHARED += -Wl,-z,nodelete
 
 # ---- the command ---------------------------------------------------------------------------------
 # It is linked with libsqlock alone, and opens drivers by their soname. In build/ it finds them beside

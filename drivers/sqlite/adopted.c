@@ -54,6 +54,7 @@ static int adopted_make(const sqlock_adopt_opts *opts, void **out_conn, sqlock_e
     conn->open_wake = -1;
     conn->call = LITE_ADOPTED;
     atomic_init(&conn->cancelled, 0);
+    lite_lock_guard(conn);
     *out_conn = conn;
     return 0;
 }

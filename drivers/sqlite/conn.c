@@ -374,6 +374,7 @@ static int conn_open_once(const sqlock_conn_opts *opts, int64_t deadline, void *
                                    : conn_open_url(conn, opts->url, err);
     if (rc != 0)
         goto fail;
+    lite_lock_guard(conn);
     sqlite3_extended_result_codes(conn->db, 1);
     sqlite3_busy_handler(conn->db, call_on_busy, conn);
     sqlite3_progress_handler(conn->db, OPS_BETWEEN_LOOKS, call_on_progress, conn);
@@ -397,10 +398,9 @@ fail:
     return rc;
 }
 
-/* A missing lock may have been our own. SQLite (3.40.1) closes a descriptor once it has seen that
- * no thread of the process has a lock. It releases its mutex in between. A thread that takes a lock
- * at that moment loses it by the close(). That connection is useless, and the next one will hardly
- * meet the same again. A parent's lock is missing for ever. */
+/* A missing lock may have been this process's own: a connection of the application's took it for
+ * all, and lost it by the close() of another one (lock.c). This connection is useless then, and the
+ * next one will hardly meet the same again. A parent's lock is missing for ever. */
 int lite_open(const sqlock_conn_opts *opts, int64_t deadline, void **out_conn, sqlock_error *err)
 {
     int missing = 0, rc;
