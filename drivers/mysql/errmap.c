@@ -91,8 +91,9 @@ int my_fail(struct my_conn *c, const struct my_call *call)
         state = "08006";
     if (c->adopted && number == 1062) /* in an application's table: no race of ours */
         state = "23505";
-    /* a failure inside what must have been autocommit */
-    if (!c->adopted && (c->my->server_status & SERVER_STATUS_IN_TRANS))
+    /* a failure inside what must have been autocommit, or of a packet's transaction */
+    if (!c->adopted && (c->my->server_status & SERVER_STATUS_IN_TRANS) &&
+        !(call->rolls_back && (strcmp(state, "55P03") == 0 || number == MY_NOT_KEPT)))
         flags |= SQLOCK_RECONNECT;
     return link_spent(c, flags,
                       sqlock_error_db(call->err, state, (long)number, flags,

@@ -15,6 +15,17 @@
 
 extern const sqlock_dialect sqlock_mysql_dialect;
 
+/* What the statements of a packet have answered. */
+#define MY_RESULTS_MAX 48
+struct my_result {
+    MYSQL_RES *rows; /* NULL: it has none */
+    my_ulonglong changed, id;
+};
+struct my_results {
+    struct my_result of[MY_RESULTS_MAX]; /* of those that follow, the last one */
+    size_t n, with_rows;
+};
+
 struct my_conn {
     MYSQL *my;
     int open_wake; /* ends the opening; -1 once it is done */
@@ -25,15 +36,18 @@ struct my_conn {
     int pauses;    /* it is not given up: it pauses */
     int under_way; /* a packet was sent and not all of its answer is read, perhaps in a pause */
     struct {       /* where that goes on */
-        size_t request, step;
+        size_t group, request, step;
         char *text;
         const char *statement; /* my_call.at */
         int applied, followed; /* an answer to a statement of the packet has been read */
+        int few;               /* groups.c */
+        struct my_results got;
     } at;
     int broken;       /* SQLOCK_RECONNECT was reported: nothing is sent any more */
     int skips_locked; /* the server can skip locked rows */
     int waits_not;    /* it can keep one statement from waiting for a row */
     int keeps;        /* it can prepare and execute statements by texts, with values in them */
+    int few_rest;     /* groups.c */
     uint8_t kept[SQLOCK_STMT_COUNT]; /* of each request, a bit for each step that is prepared */
     int maria;                       /* it is MariaDB, not MySQL */
     int adopted;                     /* my is the application's, borrowed */
@@ -48,6 +62,7 @@ struct my_call {
     int applies;    /* 1: if the answer is lost, something may have been changed */
     int changes;    /* 1: it is not done without an answer */
     int applied;    /* 1: a statement before this one has changed something */
+    int rolls_back; /* 1: a failure that a rollback mends spends no connection */
     const char *at; /* the statement of the packet whose answer is awaited */
     sqlock_error *err;
 };
@@ -154,7 +169,7 @@ int my_client_store(MYSQL *my, struct my_op *op, MYSQL_RES **out_res);
  * the first answer of a packet, or after one without rows. */
 int my_client_has_read(const MYSQL *my);
 #ifdef MARIADB_PACKAGE_VERSION_ID
-#define MY_CLIENT_CAPS SQLOCK_CAP_PAUSES
+#define MY_CLIENT_CAPS (SQLOCK_CAP_PAUSES | SQLOCK_CAP_GROUPS)
 #else
 #define MY_CLIENT_CAPS 0u
 #endif
@@ -191,6 +206,9 @@ void my_url_free(struct my_url *u);
 int my_options_set(MYSQL *my, MYSQL *files, const struct my_url *u, struct my_target *out,
                    sqlock_error *err);
 
+#define MY_CHUNK      500 /* requests in a packet: below 2 MB also with the longest names and labels */
+#define MY_GROUPS_MAX 8
+
 /* wire.c: to the server and back, never past the deadline */
 #define MY_ADOPTED 1 /* the number of all calls on an adopted connection */
 void my_cancel(void *conn, uint64_t call);
@@ -204,6 +222,9 @@ const char *my_next_statement(const char *sql);
  * again goes on to wait; sql stays until then. */
 int my_query(struct my_conn *c, struct my_call *call, const char *sql, size_t len,
              MYSQL_RES **out_res);
+/* The same. c->at.got has the answers of all statements, until they are freed or the next query. */
+int my_query_all(struct my_conn *c, struct my_call *call, const char *sql, size_t len);
+void my_results_free(struct my_results *results);
 
 /* text.c */
 struct my_batch {
@@ -218,20 +239,42 @@ char *my_text(const sqlock_step *step, const struct my_batch *b, size_t *out_len
  * session keep it first. */
 char *my_text_execute(const sqlock_step *step, const struct my_batch *b, const char *name,
                       MYSQL *keeps, size_t *out_len);
+/* Several steps in one transaction, each for its batch. Those that have one of their own, as
+ * schema/README.md says, leave it away. */
+struct my_part {
+    const sqlock_step *step;
+    struct my_batch batch;
+    const char *name; /* of a statement that the session keeps; NULL: it is sent whole */
+    int keep;         /* it is to be kept first, before the transaction begins */
+};
+char *my_text_together(const struct my_part *parts, size_t n, MYSQL *my, size_t *out_len);
 /* Where `what` is next, outside of names in backquotes, which are the application's and may hold
  * anything. NULL: nowhere. */
 const char *my_find(const char *from, const char *end, char what);
 
 /* stmt.c */
+#define MY_NAME_SIZE 48
+#define MY_NOT_KEPT  1243 /* there is no such prepared statement */
+/* 1: the session keeps the statement of the script's step number i. */
+int my_step_is_kept(const struct my_conn *c, const sqlock_step *step, size_t i);
+void my_step_name(const struct my_conn *c, const sqlock_script *s, size_t i, char *out);
+/* The answer of a step that gives, in place of a row. */
+int my_give(const struct my_result *result, sqlock_rows *rows, size_t request);
 int my_take_rows(MYSQL_RES *res, sqlock_rows *rows, size_t request);
 /* Fill the error after it failed. */
 int my_fail_rows(const struct my_call *call, int rc, unsigned flags);
+int my_run_group(struct my_conn *c, struct my_call *call, const sqlock_group *group,
+                 sqlock_rows *rows, size_t first);
 int my_run(void *conn, const sqlock_call *number, sqlock_stmt stmt, const sqlock_value *values,
            size_t n, int64_t deadline, sqlock_rows *rows, sqlock_error *err);
 int my_exec(void *conn, const char *sql, int64_t deadline, sqlock_error *err);
 int my_begin(void *conn, int64_t deadline, sqlock_error *err);
 int my_commit(void *conn, int64_t deadline, sqlock_error *err);
 int my_rollback(void *conn, int64_t deadline, sqlock_error *err);
+
+/* groups.c: more than one request. Answers are numbered through. */
+int my_run_groups(struct my_conn *c, struct my_call *call, const sqlock_group *first,
+                  const sqlock_call *more, sqlock_rows *rows);
 
 /* errmap.c: each fills the error, returns its code, and notes if the connection is spent */
 int my_fail(struct my_conn *c, const struct my_call *call);

@@ -5,8 +5,6 @@
 
 #include "mysql.h"
 
-#define CHUNK 500 /* requests in a packet: below 2 MB also with the longest names and labels */
-
 /* A whole number that fits. Application columns may have others, which stay what they are. In a
  * wide character set a 1 begins with a NUL, and would be read as 0. */
 static int cell_put_number(const char *data, size_t len, sqlock_rows *rows)
@@ -64,8 +62,7 @@ int my_take_rows(MYSQL_RES *res, sqlock_rows *rows, size_t request)
     return rc;
 }
 
-#define NOT_KEPT   1243 /* there is no such prepared statement */
-#define STEPS_KEPT 8    /* bits of my_conn.kept */
+#define STEPS_KEPT 8 /* bits of my_conn.kept */
 
 /* A statement that waited too long for a locked row has changed nothing. As if it had found no row,
  * the rest of its packet is sent, which reports the row's state. If there is no rest, and the
@@ -85,27 +82,31 @@ static int packet_send(struct my_conn *c, struct my_call *call, const sqlock_ste
     return rc;
 }
 
-/* 1: the session keeps the step's statement, because the server would take longer to read its text
- * than to run it. Steps that are not in most requests are not worth it. */
-static int step_is_kept(const struct my_conn *c, const sqlock_step *step)
+/* Because the server would take longer to read its text than to run it. Steps that are not in most
+ * requests are not worth it. */
+int my_step_is_kept(const struct my_conn *c, const sqlock_step *step, size_t i)
 {
     const char *rest = my_next_statement(step->sql);
 
     return c->keeps && (step->flags & (SQLOCK_STEP_GIVES_NOW | SQLOCK_STEP_NOWAIT)) &&
-           c->at.step < STEPS_KEPT && (rest == NULL || strchr(rest, '?') == NULL);
+           i < STEPS_KEPT && (rest == NULL || strchr(rest, '?') == NULL);
+}
+
+void my_step_name(const struct my_conn *c, const sqlock_script *s, size_t i, char *out)
+{
+    snprintf(out, MY_NAME_SIZE, "sqlock_%zu_%zu", (size_t)(s - c->scripts), i);
 }
 
 /* What is sent for a step; NULL: no memory. */
 static char *step_text(struct my_conn *c, const sqlock_script *s, const sqlock_step *step,
                        const struct my_batch *b, size_t *out_len)
 {
-    size_t number = (size_t)(s - c->scripts);
-    char name[48];
+    char name[MY_NAME_SIZE];
 
-    if (!step_is_kept(c, step))
+    if (!my_step_is_kept(c, step, c->at.step))
         return my_text(step, b, out_len);
-    snprintf(name, sizeof name, "sqlock_%zu_%zu", number, c->at.step);
-    return my_text_execute(step, b, name, c->kept[number] & 1u << c->at.step ? NULL : c->my,
+    my_step_name(c, s, c->at.step, name);
+    return my_text_execute(step, b, name, c->kept[s - c->scripts] & 1u << c->at.step ? NULL : c->my,
                            out_len);
 }
 
@@ -117,7 +118,7 @@ static int step_must_be_sent_whole(struct my_conn *c, const struct my_call *call
     int keeps = strncmp(text, "PREPARE ", 8) == 0, runs = strncmp(text, "EXECUTE ", 8) == 0;
 
     if (rc == SQLOCK_EDB && !c->broken &&
-        ((keeps && call->at == text) || (runs && call->err->native == NOT_KEPT))) {
+        ((keeps && call->at == text) || (runs && call->err->native == MY_NOT_KEPT))) {
         c->keeps = 0;
         return 1;
     }
@@ -149,12 +150,11 @@ static int step_send(struct my_conn *c, struct my_call *call, const sqlock_scrip
     }
 }
 
-/* The answer of a step that gives, in place of a row. */
-static int step_give(const struct my_conn *c, sqlock_rows *rows, size_t request)
+int my_give(const struct my_result *result, sqlock_rows *rows, size_t request)
 {
     int rc;
 
-    if (mysql_errno(c->my) != 0 || mysql_affected_rows(c->my) != 1 || mysql_insert_id(c->my) == 0)
+    if (result->changed != 1 || result->id == 0)
         return 0;
     rc = sqlock_rows_add(rows, request);
     if (rc == 0)
@@ -163,7 +163,15 @@ static int step_give(const struct my_conn *c, sqlock_rows *rows, size_t request)
         rc = sqlock_rows_put_int(rows, SQLOCK_OUT_DONE);
     for (int i = SQLOCK_COL_OUTCOME + 1; rc == 0 && i < SQLOCK_COL_NOW; i++)
         rc = sqlock_rows_put_null(rows);
-    return rc == 0 ? sqlock_rows_put_int(rows, (int64_t)mysql_insert_id(c->my)) : rc;
+    return rc == 0 ? sqlock_rows_put_int(rows, (int64_t)result->id) : rc;
+}
+
+/* A statement that waited too long has given nothing. */
+static int step_give(const struct my_conn *c, sqlock_rows *rows, size_t request)
+{
+    struct my_result result = {NULL, mysql_affected_rows(c->my), mysql_insert_id(c->my)};
+
+    return mysql_errno(c->my) != 0 ? 0 : my_give(&result, rows, request);
 }
 
 static int step_run(struct my_conn *c, struct my_call *call, const sqlock_script *s,
@@ -219,44 +227,54 @@ static int script_run(struct my_conn *c, struct my_call *call, const sqlock_scri
     return rc;
 }
 
-/* If it was paused, c->under_way is set: each function is entered again as it was before, and none
- * sends what it has sent.
- *
- * Many requests go in one packet if the server can skip a locked row: otherwise one such row would
+/* Many requests go in one packet if the server can skip a locked row: otherwise one such row would
  * delay them all. If each goes alone and one fails, the answers before it stand, because those
  * requests have been committed. */
-int my_run(void *conn, const sqlock_call *number, sqlock_stmt stmt, const sqlock_value *values,
-           size_t n, int64_t deadline, sqlock_rows *rows, sqlock_error *err)
+int my_run_group(struct my_conn *c, struct my_call *call, const sqlock_group *group,
+                 sqlock_rows *rows, size_t first)
 {
-    struct my_conn *c = conn;
-    const sqlock_script *s = &c->scripts[stmt];
-    struct my_call call = {.deadline = deadline,
-                           .applies = SQLOCK_LEAVES_DOUBT(s->flags),
-                           .changes = !(s->flags & SQLOCK_REQ_READS),
-                           .err = err};
-    size_t answered = sqlock_rows_count(rows), most = c->skips_locked ? CHUNK : 1;
+    const sqlock_script *s = &c->scripts[group->stmt];
+    size_t answered = sqlock_rows_count(rows), most = c->skips_locked ? MY_CHUNK : 1;
     size_t done = c->under_way ? c->at.request : 0;
     int rc = 0;
 
-    c->call = number != NULL ? number->number : 0;
-    c->pauses = number != NULL && (number->flags & SQLOCK_CALL_PAUSES);
-    while (rc == 0 && done < n) {
-        struct my_batch b = {values + done * s->n_params, s->n_params, n - done, NULL};
+    call->applies = SQLOCK_LEAVES_DOUBT(s->flags);
+    call->changes = !(s->flags & SQLOCK_REQ_READS);
+    while (rc == 0 && done < group->n) {
+        struct my_batch b = {group->values + done * s->n_params, s->n_params, group->n - done,
+                             NULL};
 
         c->at.request = done;
         if (s->n_array_steps == 0)
             b.n = 1;
         else if (b.n > most)
             b.n = most;
-        rc = script_run(c, &call, s, &b, rows, done);
-        if (rc < 0 && done > 0 && call.applies) /* the earlier ones are committed */
-            err->flags |= SQLOCK_MAYBE;
+        rc = script_run(c, call, s, &b, rows, first + done);
+        if (rc < 0 && done > 0 && call->applies) /* the earlier ones are committed */
+            call->err->flags |= SQLOCK_MAYBE;
         if (rc == 0)
             answered = sqlock_rows_count(rows);
         done += b.n;
     }
     if (rc < 0)
         sqlock_rows_cut(rows, answered);
+    return rc;
+}
+
+/* If it was paused, c->under_way is set: each function is entered again as it was before, and none
+ * sends what it has sent. */
+int my_run(void *conn, const sqlock_call *number, sqlock_stmt stmt, const sqlock_value *values,
+           size_t n, int64_t deadline, sqlock_rows *rows, sqlock_error *err)
+{
+    struct my_conn *c = conn;
+    struct my_call call = {.deadline = deadline, .err = err};
+    sqlock_group all = {stmt, values, n};
+    int rc;
+
+    c->call = number != NULL ? number->number : 0;
+    c->pauses = number != NULL && (number->flags & SQLOCK_CALL_PAUSES);
+    rc = number != NULL && n + number->n_more > 1 ? my_run_groups(c, &call, &all, number, rows)
+                                                  : my_run_group(c, &call, &all, rows, 0);
     c->call = 0;
     c->pauses = 0;
     return rc;

@@ -9,6 +9,7 @@
 
 #define EACH "/*each "
 #define END  "/*end*/"
+#define NEXT ";\n"
 
 /* Where the text goes. Without memory it is only measured. */
 struct sink {
@@ -146,19 +147,25 @@ static void text_put_quoted(struct sink *out, MYSQL *my, const char *sql, unsign
     text_put(out, "'", 1);
 }
 
-static void text_put_execute(struct sink *out, const sqlock_step *step, const struct my_batch *b,
-                             const char *name, MYSQL *keeps)
+/* Of a step the first statement alone is kept. */
+static void text_put_prepare(struct sink *out, const sqlock_step *step, const char *name,
+                             MYSQL *keeps)
 {
     const char *rest = my_next_statement(step->sql);
-    size_t len = rest != NULL ? (size_t)(rest - step->sql) - strlen(";\n") : strlen(step->sql);
+    size_t len = rest != NULL ? (size_t)(rest - step->sql) - strlen(NEXT) : strlen(step->sql);
 
-    if (keeps != NULL) {
-        text_put(out, "PREPARE ", 8);
-        text_put(out, name, strlen(name));
-        text_put(out, " FROM ", 6);
-        text_put_quoted(out, keeps, step->sql, (unsigned long)len);
-        text_put(out, ";\n", 2);
-    }
+    text_put(out, "PREPARE ", 8);
+    text_put(out, name, strlen(name));
+    text_put(out, " FROM ", 6);
+    text_put_quoted(out, keeps, step->sql, (unsigned long)len);
+    text_put(out, NEXT, strlen(NEXT));
+}
+
+static void text_put_execute(struct sink *out, const sqlock_step *step, const struct my_batch *b,
+                             const char *name)
+{
+    const char *rest = my_next_statement(step->sql);
+
     text_put(out, "EXECUTE ", 8);
     text_put(out, name, strlen(name));
     for (size_t i = 0; i < step->n_order; i++) {
@@ -166,9 +173,17 @@ static void text_put_execute(struct sink *out, const sqlock_step *step, const st
         text_put_value(out, &b->values[step->order[i]], b->charset);
     }
     if (rest != NULL) {
-        text_put(out, ";\n", 2);
+        text_put(out, NEXT, strlen(NEXT));
         text_put(out, rest, strlen(rest));
     }
+}
+
+static void text_put_kept(struct sink *out, const sqlock_step *step, const struct my_batch *b,
+                          const char *name, MYSQL *keeps)
+{
+    if (keeps != NULL)
+        text_put_prepare(out, step, name, keeps);
+    text_put_execute(out, step, b, name);
 }
 
 char *my_text_execute(const sqlock_step *step, const struct my_batch *b, const char *name,
@@ -176,11 +191,56 @@ char *my_text_execute(const sqlock_step *step, const struct my_batch *b, const c
 {
     struct sink out = {NULL, 0};
 
-    text_put_execute(&out, step, b, name, keeps);
+    text_put_kept(&out, step, b, name, keeps);
     if ((out.at = sqlock_mem_alloc(out.len + 1)) == NULL)
         return NULL;
     out.len = 0;
-    text_put_execute(&out, step, b, name, keeps);
+    text_put_kept(&out, step, b, name, keeps);
     *out_len = out.len;
+    return out.at;
+}
+
+#define TX_BEGIN "START TRANSACTION;\n"
+#define TX_END   ";\nCOMMIT"
+
+static void text_put_in_transaction(struct sink *out, const struct my_part *part)
+{
+    sqlock_step step = *part->step;
+    int own = strncmp(step.sql, TX_BEGIN, strlen(TX_BEGIN)) == 0;
+
+    if (own)
+        step.sql += strlen(TX_BEGIN);
+    text_put_step(out, &step, &part->batch);
+    if (own)
+        out->len -= strlen(TX_END);
+}
+
+static void text_put_together(struct sink *out, const struct my_part *parts, size_t n, MYSQL *my)
+{
+    for (size_t i = 0; i < n; i++)
+        if (parts[i].keep)
+            text_put_prepare(out, parts[i].step, parts[i].name, my);
+    text_put(out, TX_BEGIN, strlen(TX_BEGIN));
+    for (size_t i = 0; i < n; i++) {
+        if (i > 0)
+            text_put(out, NEXT, strlen(NEXT));
+        if (parts[i].name != NULL)
+            text_put_execute(out, parts[i].step, &parts[i].batch, parts[i].name);
+        else
+            text_put_in_transaction(out, &parts[i]);
+    }
+    text_put(out, TX_END, strlen(TX_END) + 1);
+}
+
+char *my_text_together(const struct my_part *parts, size_t n, MYSQL *my, size_t *out_len)
+{
+    struct sink out = {NULL, 0};
+
+    text_put_together(&out, parts, n, my);
+    if ((out.at = sqlock_mem_alloc(out.len)) == NULL)
+        return NULL;
+    out.len = 0;
+    text_put_together(&out, parts, n, my);
+    *out_len = out.len - 1;
     return out.at;
 }

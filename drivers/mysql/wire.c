@@ -96,11 +96,11 @@ static int wire_send(struct my_conn *c, const struct my_call *call, const char *
 
 /* Until an answer begins to come. A call of MariaDB's library that waits has a stack of its own,
  * with what it knows of the thread, and must end on it. So it is not begun before. */
-static int wire_await(struct my_conn *c, const struct my_call *call, const MYSQL_RES *last)
+static int wire_await(struct my_conn *c, const struct my_call *call)
 {
     struct my_op op = {.events = POLLIN, .idle = 1};
 
-    return last != NULL || my_client_has_read(c->my) ? 0 : my_wait(c, call, &op);
+    return c->at.got.with_rows > 0 || my_client_has_read(c->my) ? 0 : my_wait(c, call, &op);
 }
 
 /* The answer of the packet's first statement. */
@@ -126,8 +126,24 @@ static int wire_next(struct my_conn *c, const struct my_call *call)
     return rc != 0 ? rc : op.failed ? my_fail(c, call) : 0;
 }
 
+void my_results_free(struct my_results *results)
+{
+    while (results->n > 0)
+        mysql_free_result(results->of[--results->n].rows);
+    results->with_rows = 0;
+}
+
+static void results_add(struct my_results *results, const struct my_conn *c, MYSQL_RES *rows)
+{
+    if (results->n == MY_RESULTS_MAX)
+        mysql_free_result(results->of[--results->n].rows);
+    results->of[results->n++] =
+        (struct my_result){rows, mysql_affected_rows(c->my), mysql_insert_id(c->my)};
+    results->with_rows += rows != NULL;
+}
+
 /* The rows of an answer, or what it changed. */
-static int wire_store(struct my_conn *c, struct my_call *call, MYSQL_RES **out_res)
+static int wire_store(struct my_conn *c, struct my_call *call)
 {
     MYSQL_RES *res = NULL;
     struct my_op op = {0};
@@ -141,12 +157,9 @@ static int wire_store(struct my_conn *c, struct my_call *call, MYSQL_RES **out_r
     }
     if (op.failed)
         return my_fail(c, call);
-    if (res == NULL) { /* SELECT ... INTO counts what it has read */
+    if (res == NULL) /* SELECT ... INTO counts what it has read */
         call->applied |= mysql_affected_rows(c->my) != 0 && strncmp(call->at, "SELECT ", 7) != 0;
-        return 0;
-    }
-    mysql_free_result(*out_res);
-    *out_res = res;
+    results_add(&c->at.got, c, res);
     return 0;
 }
 
@@ -167,19 +180,19 @@ static int query_begin(struct my_conn *c, struct my_call *call, const char *sql,
 
     call->at = sql;
     c->at.followed = 0;
+    my_results_free(&c->at.got);
     return rc != 0 ? rc : wire_send(c, call, sql, len);
 }
 
-static int query_answers(struct my_conn *c, struct my_call *call, const char *sql, size_t len,
-                         MYSQL_RES **out_res)
+static int query_answers(struct my_conn *c, struct my_call *call, const char *sql, size_t len)
 {
     for (;;) {
-        int rc = wire_await(c, call, *out_res);
+        int rc = wire_await(c, call);
 
         if (rc == 0)
             rc = c->at.followed ? wire_next(c, call) : wire_first(c, call, sql, len);
         if (rc == 0)
-            rc = wire_store(c, call, out_res);
+            rc = wire_store(c, call);
         if (rc != 0 || !mysql_more_results(c->my))
             return rc;
         c->at.followed = 1;
@@ -188,13 +201,11 @@ static int query_answers(struct my_conn *c, struct my_call *call, const char *sq
     }
 }
 
-int my_query(struct my_conn *c, struct my_call *call, const char *sql, size_t len,
-             MYSQL_RES **out_res)
+int my_query_all(struct my_conn *c, struct my_call *call, const char *sql, size_t len)
 {
     struct my_quiet quiet;
     int rc = 0;
 
-    *out_res = NULL;
     my_quiet_begin(&quiet);
     if (!c->under_way) {
         rc = query_begin(c, call, sql, len);
@@ -203,14 +214,28 @@ int my_query(struct my_conn *c, struct my_call *call, const char *sql, size_t le
         call->applied = c->at.applied;
     }
     if (rc == 0)
-        rc = query_answers(c, call, sql, len, out_res);
+        rc = query_answers(c, call, sql, len);
     my_quiet_end(&quiet);
     c->under_way = rc == SQLOCK_NOT_YET;
     c->at.statement = call->at;
     c->at.applied = call->applied;
-    if (rc != 0) {
-        mysql_free_result(*out_res);
-        *out_res = NULL;
+    if (rc < 0)
+        my_results_free(&c->at.got);
+    return rc;
+}
+
+int my_query(struct my_conn *c, struct my_call *call, const char *sql, size_t len,
+             MYSQL_RES **out_res)
+{
+    struct my_results *got = &c->at.got;
+    int rc = my_query_all(c, call, sql, len);
+
+    *out_res = NULL;
+    for (size_t i = rc == 0 ? got->n : 0; *out_res == NULL && i > 0; i--) {
+        *out_res = got->of[i - 1].rows;
+        got->of[i - 1].rows = NULL;
     }
+    if (rc == 0)
+        my_results_free(got);
     return rc;
 }

@@ -60,7 +60,8 @@ SQLOCK_API SQLOCK_CHECKED int sqlock_end_each(sqlock_lock **locks, size_t n, int
  * For a worker that goes from one lock to the next. *lock may be NULL: then it only acquires.
  * The two are independent. *lock is given back even if name is refused, and if name has to wait, *lock
  * is free meanwhile. name is acquired even if *lock was lost.
- * Where the driver sends each kind of request by itself (MariaDB and MySQL), it is two commits.
+ * Where the driver sends each kind of request by itself, it is two commits: on MySQL before 8.0.1,
+ * and with MySQL's own client library.
  * Ownership: *lock is freed, and becomes the handle of name, or NULL, as with sqlock_acquire().
  *            *out_released, if out_released is not NULL, is what sqlock_lock_end() would have returned.
  * Threads:   any; *lock is used by no other thread meanwhile.
