@@ -70,14 +70,19 @@
 -- :define skip_share /*!80001 FOR SHARE SKIP LOCKED */ /*M!100600 LOCK IN SHARE MODE SKIP LOCKED */
 -- The server can skip locked rows. Only then can a session that is kept out distinguish a guard from a writer.
 -- :define shows_guards (FALSE /*!80001 OR TRUE */ /*M!100600 OR TRUE */)
--- The requests of a batch of renewals.
--- :define requests /*each UNION ALL */SELECT :index AS ord, :ns AS ns, :name AS name, :owner AS owner, :token AS token, :ttl AS ttl, :not_after AS not_after /*end*/
--- Those of other batches. acquired: what the look after an acquire needs.
--- :define acquires /*each UNION ALL */SELECT :index AS ord, :ns AS ns, :name AS name, :owner AS owner, :ttl AS ttl, :not_after AS not_after, :grace AS grace, :label AS label /*end*/
--- :define acquired /*each UNION ALL */SELECT :index AS ord, :ns AS ns, :name AS name, :owner AS owner, :ttl AS ttl /*end*/
--- :define releases /*each UNION ALL */SELECT :index AS ord, :ns AS ns, :name AS name, :owner AS owner, :token AS token /*end*/
--- :define withdrawals /*each UNION ALL */SELECT :index AS ord, :ns AS ns, :name AS name, :owner AS owner, :not_after AS not_after /*end*/
--- :define breaks /*each UNION ALL */SELECT :index AS ord, :ns AS ns, :name AS name, :token AS token /*end*/
+-- The requests of a batch, a row for each. MariaDB reads a list of values in half the time of as many SELECTs. Its list
+-- begins with a row of NULLs, so that a comma may stand before each of the others. The first SELECT names the columns,
+-- and has no row.
+-- :define member /*M!100600 , ( *//*!80001 UNION ALL SELECT */
+-- :define member_end /*M!100600 ) */
+-- Renewals:
+-- :define requests SELECT :index AS ord, :ns AS ns, :name AS name, :owner AS owner, :token AS token, :ttl AS ttl, :not_after AS not_after FROM DUAL WHERE FALSE /*M!100600 UNION ALL VALUES (NULL, NULL, NULL, NULL, NULL, NULL, NULL) *//*each */{member} :index, :ns, :name, :owner, :token, :ttl, :not_after{member_end}/*end*/
+-- Others. acquired: what the look after an acquire needs.
+-- :define acquires SELECT :index AS ord, :ns AS ns, :name AS name, :owner AS owner, :ttl AS ttl, :not_after AS not_after, :grace AS grace, :label AS label FROM DUAL WHERE FALSE /*M!100600 UNION ALL VALUES (NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL) *//*each */{member} :index, :ns, :name, :owner, :ttl, :not_after, :grace, :label{member_end}/*end*/
+-- :define acquired SELECT :index AS ord, :ns AS ns, :name AS name, :owner AS owner, :ttl AS ttl FROM DUAL WHERE FALSE /*M!100600 UNION ALL VALUES (NULL, NULL, NULL, NULL, NULL) *//*each */{member} :index, :ns, :name, :owner, :ttl{member_end}/*end*/
+-- :define releases SELECT :index AS ord, :ns AS ns, :name AS name, :owner AS owner, :token AS token FROM DUAL WHERE FALSE /*M!100600 UNION ALL VALUES (NULL, NULL, NULL, NULL, NULL) *//*each */{member} :index, :ns, :name, :owner, :token{member_end}/*end*/
+-- :define withdrawals SELECT :index AS ord, :ns AS ns, :name AS name, :owner AS owner, :not_after AS not_after FROM DUAL WHERE FALSE /*M!100600 UNION ALL VALUES (NULL, NULL, NULL, NULL, NULL) *//*each */{member} :index, :ns, :name, :owner, :not_after{member_end}/*end*/
+-- :define breaks SELECT :index AS ord, :ns AS ns, :name AS name, :token AS token FROM DUAL WHERE FALSE /*M!100600 UNION ALL VALUES (NULL, NULL, NULL, NULL) *//*each */{member} :index, :ns, :name, :token{member_end}/*end*/
 -- Whether a row t of information_schema is of the schema that our tables are in. MariaDB reads the catalogue of one
 -- database if, in a WHERE, the column by itself equals a constant; in an ON, or otherwise, it reads that of all
 -- databases. It opens no table whose name such a condition leaves out. So these conditions stand in derived tables,
@@ -396,7 +401,8 @@ SELECT i.ord,
             WHEN h.ended_owner = i.owner AND h.ended_token = i.token THEN {ENDED} + h.ended_why
             ELSE {TAKEN} END,
        h.token, h.exp - @sqlock_t, @sqlock_t
-FROM ({requests}) i LEFT JOIN {lock} h FORCE INDEX (PRIMARY) ON h.ns = i.ns AND h.name = i.name;
+FROM ({requests}) i LEFT JOIN {lock} h FORCE INDEX (PRIMARY) ON h.ns = i.ns AND h.name = i.name
+WHERE i.ord IS NOT NULL;
 
 -- :block release
 -- Frees the row for its exact grant, and remembers how the grant ended. So the same release, sent again, is DONE. The
