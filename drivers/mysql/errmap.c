@@ -73,8 +73,9 @@ static unsigned call_lost_flags(const struct my_call *call)
 }
 
 /* An error of the server's in autocommit means that its statement changed nothing, unless it ended
- * the session or came up in the commit. The statements before it in the packet stand. An error of
- * the client library's (2000 to 2999) means that no answer came. */
+ * the session or came up in the commit. The statements before it in the packet stand, except in a
+ * transaction that is rolled back now: no COMMIT was run. An error of the client library's (2000 to
+ * 2999) means that no answer came. */
 int my_fail(struct my_conn *c, const struct my_call *call)
 {
     unsigned number = mysql_errno(c->my);
@@ -84,16 +85,16 @@ int my_fail(struct my_conn *c, const struct my_call *call)
     int client = number >= CR_MIN_ERROR && number <= CR_MAX_ERROR;
     int what = m != NULL ? m->what : client || number == 0 ? DOUBT | SPENT : 0;
     unsigned flags = what & (c->adopted ? SPENT : SPENT | UNFIT) ? SQLOCK_RECONNECT : 0u;
+    int undone = call->rolls_back && !client && !(what & SPENT) && strcmp(call->at, "COMMIT") != 0;
 
-    if (call->applies && (what & DOUBT || call->applied))
+    if (call->applies && !undone && (what & DOUBT || call->applied))
         flags |= SQLOCK_MAYBE;
     if (client && m == NULL)
         state = "08006";
     if (c->adopted && number == 1062) /* in an application's table: no race of ours */
         state = "23505";
-    /* a failure inside what must have been autocommit, or of a packet's transaction */
-    if (!c->adopted && (c->my->server_status & SERVER_STATUS_IN_TRANS) &&
-        !(call->rolls_back && (strcmp(state, "55P03") == 0 || number == MY_NOT_KEPT)))
+    /* a failure inside what must have been autocommit, or of a COMMIT */
+    if (!c->adopted && (c->my->server_status & SERVER_STATUS_IN_TRANS) && !undone)
         flags |= SQLOCK_RECONNECT;
     return link_spent(c, flags,
                       sqlock_error_db(call->err, state, (long)number, flags,

@@ -31,17 +31,46 @@ static int groups_fail_unanswered(struct my_conn *c, const struct my_call *call)
                             "the server did not answer each statement of a transaction");
 }
 
-/* text is freed, or kept for after a pause. */
-static int groups_send(struct my_conn *c, struct my_call *call, char *text, size_t len)
+/* Of a transaction that failed before its COMMIT, nothing is left. The server may have ended it
+ * with the failure (a deadlock, innodb_rollback_on_timeout); its answer does not say. */
+static int groups_roll_back(struct my_conn *c, const struct my_call *failed)
+{
+    sqlock_error ignored;
+    struct my_call call = {.deadline = failed->deadline, .err = &ignored};
+    int pauses = c->pauses, rc;
+
+    c->pauses = 0;
+    rc = my_query_all(c, &call, "ROLLBACK", strlen("ROLLBACK"));
+    c->pauses = pauses;
+    if (rc != 0) { /* then the connection's end does it */
+        c->broken = 1;
+        failed->err->flags |= SQLOCK_RECONNECT;
+    }
+    return rc;
+}
+
+/* The transaction is sent, and rolled back if it fails. text is freed, or kept for after a pause.
+ * *out_began is 0 if not even what stands before the transaction was done. */
+static int groups_send(struct my_conn *c, struct my_call *call, char *text, size_t len,
+                       int *out_began)
 {
     int rc;
 
     c->at.text = NULL;
+    *out_began = 0;
     if (text == NULL)
         return sqlock_error_set(call->err, SQLOCK_ENOMEM, 0, "no memory for the statements");
+    call->rolls_back = 1;
     rc = my_query_all(c, call, text, len);
-    if (rc == SQLOCK_NOT_YET)
+    call->rolls_back = 0;
+    if (rc == SQLOCK_NOT_YET) {
         c->at.text = text;
+        return rc;
+    }
+    if (rc == SQLOCK_EDB && !c->broken)
+        groups_roll_back(c, call);
+    *out_began = rc == 0 || strncmp(call->at, "PREPARE ", 8) != 0;
+    sqlock_mem_free(text);
     return rc;
 }
 
@@ -129,30 +158,21 @@ static int few_take(struct my_conn *c, const struct my_call *call, const struct 
     return rc == 0 ? 0 : my_fail_rows(call, rc, call->applies ? SQLOCK_MAYBE : 0);
 }
 
-/* Nothing was done if a statement could not be kept, was lost, or met a locked row. The server may
- * have ended the transaction with that (innodb_rollback_on_timeout); its answer does not say. */
-static int few_give_up(struct my_conn *c, struct my_call *call, int began)
-{
-    struct my_call again = {.deadline = call->deadline, .err = call->err};
-    int pauses = c->pauses, rc = 0;
-
-    if (!began || call->err->native == MY_NOT_KEPT)
-        c->keeps = 0;
-    c->few_rest = RUNS_WITHOUT;
-    c->pauses = 0;
-    if (began)
-        rc = my_query_all(c, &again, "ROLLBACK", strlen("ROLLBACK"));
-    c->pauses = pauses;
-    if (rc == 0)
-        memset(call->err, 0, sizeof *call->err);
-    return rc == 0 ? TRY_MANY : rc;
-}
-
+/* Nothing was done, because a statement could not be kept, was lost, or met a locked row. */
 static int few_may_be_mended(const struct my_conn *c, const struct my_call *call, int began)
 {
     return !c->broken && call->err->code == SQLOCK_EDB &&
            (!began || call->err->native == MY_NOT_KEPT ||
             strcmp(call->err->sqlstate, "55P03") == 0);
+}
+
+static int few_give_up(struct my_conn *c, const struct my_call *call, int began)
+{
+    if (!began || call->err->native == MY_NOT_KEPT)
+        c->keeps = 0;
+    c->few_rest = RUNS_WITHOUT;
+    memset(call->err, 0, sizeof *call->err);
+    return TRY_MANY;
 }
 
 static void few_note_kept(struct my_conn *c, const struct groups *all)
@@ -172,13 +192,9 @@ static int few_run(struct my_conn *c, struct my_call *call, const struct groups 
     few_plan(c, all, &few);
     if (!c->under_way)
         text = my_text_together(few.parts, few.n, c->my, &len);
-    call->rolls_back = 1;
-    rc = groups_send(c, call, text, len);
-    call->rolls_back = 0;
-    if (rc == SQLOCK_NOT_YET || text == NULL)
+    rc = groups_send(c, call, text, len, &began);
+    if (rc == SQLOCK_NOT_YET)
         return rc;
-    began = rc == 0 || strncmp(call->at, "PREPARE ", 8) != 0;
-    sqlock_mem_free(text);
     if (began)
         few_note_kept(c, all);
     if (rc == 0)
@@ -230,18 +246,13 @@ static int groups_take(struct my_conn *c, const struct my_call *call, const stru
     return rc == 0 ? 0 : my_fail_rows(call, rc, call->applies ? SQLOCK_MAYBE : 0);
 }
 
-/* If one statement waited too long for a row, the transaction ends with the connection: the others
- * may count on locks that it has lost. */
 static int groups_run_together(struct my_conn *c, struct my_call *call, const struct groups *all,
                                sqlock_rows *rows)
 {
     size_t len = 0;
     char *text = c->under_way ? c->at.text : groups_text(c, all, &len);
-    int rc = groups_send(c, call, text, len);
+    int began, rc = groups_send(c, call, text, len, &began);
 
-    if (rc == SQLOCK_NOT_YET)
-        return rc;
-    sqlock_mem_free(text);
     return rc == 0 ? groups_take(c, call, all, rows) : rc;
 }
 

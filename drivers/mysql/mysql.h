@@ -62,7 +62,8 @@ struct my_call {
     int applies;    /* 1: if the answer is lost, something may have been changed */
     int changes;    /* 1: it is not done without an answer */
     int applied;    /* 1: a statement before this one has changed something */
-    int rolls_back; /* 1: a failure that a rollback mends spends no connection */
+    int rolls_back; /* 1: the packet is a transaction. If a statement fails, the caller rolls it
+                       back */
     const char *at; /* the statement of the packet whose answer is awaited */
     sqlock_error *err;
 };

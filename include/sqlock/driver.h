@@ -125,8 +125,9 @@ typedef struct sqlock_call {
     unsigned flags;  /* SQLOCK_CALL_... */
     uint64_t number; /* cancel() names it. Rises with each call on a connection; never 0 */
     /* Requests of other kinds, which are run behind those of run()'s arguments, group by group, in
-     * the same transaction: so all of them are committed at once, or none. Answers go on with the
-     * next request's number. Each kind has array steps, or the driver has SQLOCK_CAP_BATCH. */
+     * the same transaction: so all of them are committed at once, or none. (If run() fails when it
+     * has committed some, it adds SQLOCK_MAYBE.) Answers go on with the next request's number. Each
+     * kind has array steps, or the driver has SQLOCK_CAP_BATCH. */
     const sqlock_group *more;
     size_t n_more;
 } sqlock_call;

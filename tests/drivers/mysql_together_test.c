@@ -196,6 +196,117 @@ TEST(test_swap_for_a_locked_row_gives_back_where_a_timeout_rolls_back)
     end();
 }
 
+/* ---- one request that fails ------------------------------------------------------------------ */
+
+/* The next grants of n01, so many, fail with that number. The count is in a table that no rollback
+ * resets. */
+static void grants_of_n01_fail(MYSQL *my, int number, int times)
+{
+    char sql[400];
+
+    stranger_says(my, "DROP TRIGGER IF EXISTS grants");
+    stranger_says(my, "CREATE OR REPLACE TABLE failures (n INT) ENGINE = Aria TRANSACTIONAL = 0");
+    snprintf(sql, sizeof sql, "INSERT INTO failures VALUES (%d)", times);
+    stranger_says(my, sql);
+    snprintf(sql, sizeof sql,
+             "CREATE TRIGGER grants BEFORE UPDATE ON sqlock_lock FOR EACH ROW "
+             "IF NEW.name = 'n01' AND NEW.owner IS NOT NULL AND (SELECT n FROM failures) > 0 THEN "
+             "UPDATE failures SET n = n - 1; "
+             "SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = %d, MESSAGE_TEXT = 'planted'; END IF",
+             number);
+    stranger_says(my, sql);
+}
+
+static int failures_left(MYSQL *my)
+{
+    MYSQL_RES *res;
+    int n;
+
+    if (mysql_query(my, "SELECT n FROM failures") != 0 || (res = mysql_store_result(my)) == NULL)
+        fail_msg("%s", mysql_error(my));
+    n = atoi(mysql_fetch_row(res)[0]);
+    mysql_free_result(res);
+    return n;
+}
+
+/* So that the next ones are statements for many. */
+static void meet_a_holder(void)
+{
+    sqlock_lock *held = forget(take_for(s.other, s.names[5], 60000, SQLOCK_NO_RENEW));
+
+    says(SQLOCK_EBUSY, swap(s.m, s.names[5], 0, NULL));
+    assert_null(s.locks[0]);
+    ok(sqlock_lock_end(&held, &said));
+    s.locks[0] = forget(take_for(s.m, s.names[0], 60000, SQLOCK_NO_RENEW));
+}
+
+static void begin_failures(MYSQL **out_my, int many)
+{
+    const char *database = my_database_new();
+
+    begin(my_socket_path(), database);
+    *out_my = stranger(my_socket_path(), database);
+    take_all(s.m);
+    give_all();
+    ok(swap(s.m, s.names[0], 0, NULL));
+    if (many)
+        meet_a_holder();
+}
+
+static void end_failures(MYSQL *my)
+{
+    mysql_close(my);
+    end();
+}
+
+/* First the transaction fails, then the request alone. */
+TEST(test_request_that_fails_leaves_the_other_one_alone)
+{
+    MYSQL *my;
+
+    if (!my_is_mariadb())
+        skip();
+    for (int many = 0; many < 2; many++) {
+        int released = -1;
+
+        begin_failures(&my, many);
+        grants_of_n01_fail(my, 1644, 2);
+        says(SQLOCK_EDB, swap(s.m, s.names[1], 0, &released));
+        assert_int_equal(said.flags & SQLOCK_MAYBE, 0);
+        assert_int_equal(failures_left(my), 0);
+        assert_int_equal(released, SQLOCK_OK);
+        assert_null(s.locks[0]);
+        assert_true(is_free(s.other, s.names[0]));
+        assert_true(is_free(s.other, s.names[1]));
+        end_failures(my);
+    }
+}
+
+/* A deadlock, and a wait that was too long. The server has ended the whole transaction with the
+ * first one. */
+TEST(test_transaction_that_met_a_deadlock_is_made_again)
+{
+    static const int numbers[] = {1213, 1205, 1020};
+    MYSQL *my;
+
+    if (!my_is_mariadb())
+        skip();
+    for (int i = 0; i < 6; i++) {
+        int released = -1;
+
+        begin_failures(&my, i % 2);
+        grants_of_n01_fail(my, numbers[i / 2], 1);
+        ok(swap(s.m, s.names[1], 5000, &released));
+        assert_int_equal(failures_left(my), 0);
+        assert_int_equal(released, SQLOCK_OK);
+        assert_string_equal(sqlock_lock_name(s.locks[0]), "n01");
+        assert_ours(0);
+        assert_true(is_free(s.other, s.names[0]));
+        ok(sqlock_end_each(s.locks, 1, NULL, &said));
+        end_failures(my);
+    }
+}
+
 /* ---- a commit that fails --------------------------------------------------------------------- */
 
 static int code, ended;
