@@ -107,26 +107,37 @@ static const sqlock_step *first_step(struct own *own, const sqlock_script *scrip
     return step;
 }
 
-/* On MariaDB the driver has the session prepare its first statement, by the name of the request. */
-static void make_execute(struct own *own, struct text *t, const sqlock_script *script,
-                         const sqlock_step *step)
+static void keep(struct own *own, const char *name, const char *which, const char *sql, size_t len)
 {
     char quoted[TEXT_MAX], prepare[TEXT_MAX + 64];
-    const char *rest = strstr(step->sql, ";\n");
-    size_t len = rest != NULL ? (size_t)(rest - step->sql) : strlen(step->sql);
 
     if (len * 2 >= sizeof quoted)
         bench_die("bare loop: a statement is too long");
-    mysql_real_escape_string(own->my, quoted, step->sql, (unsigned long)len);
-    snprintf(prepare, sizeof prepare, "PREPARE bare_%s FROM '%s'", script->name, quoted);
+    mysql_real_escape_string(own->my, quoted, sql, (unsigned long)len);
+    snprintf(prepare, sizeof prepare, "PREPARE bare_%s%s FROM '%s'", name, which, quoted);
     ask(own, prepare, strlen(prepare));
-    put(t, prepare, (size_t)snprintf(prepare, sizeof prepare, "EXECUTE bare_%s", script->name));
+}
+
+/* On MariaDB the driver has the session prepare its statements, by the name of the request. What
+ * stands behind the first one is one statement without values. */
+static void make_execute(struct own *own, struct text *t, const sqlock_script *script,
+                         const sqlock_step *step)
+{
+    const char *rest = strstr(step->sql, ";\n");
+    size_t len = rest != NULL ? (size_t)(rest - step->sql) : strlen(step->sql);
+    char execute[128];
+
+    keep(own, script->name, "", step->sql, len);
+    put(t, execute, (size_t)snprintf(execute, sizeof execute, "EXECUTE bare_%s", script->name));
     for (unsigned i = 0; i < step->n_order; i++) {
         put(t, i == 0 ? " USING " : ", ", i == 0 ? 7 : 2);
         put_parameter(own, t, parameter(script, step->order[i]));
     }
-    if (rest != NULL)
-        put(t, rest, strlen(rest));
+    if (rest == NULL)
+        return;
+    keep(own, script->name, "_rest", rest + 2, strlen(rest + 2));
+    put(t, execute,
+        (size_t)snprintf(execute, sizeof execute, ";\nEXECUTE bare_%s_rest", script->name));
 }
 
 static void make_text(struct own *own, struct text *t, const sqlock_script *script)

@@ -128,7 +128,7 @@ static void few_plan(const struct my_conn *c, const struct groups *all, struct f
                                  {group->values + r * s->n_params, s->n_params, 1, NULL},
                                  few->names[i],
                                  keep && r == 0};
-        few->kept += (size_t)keep;
+        few->kept += keep ? step_statements(s->steps) : 0;
     }
 }
 

@@ -89,7 +89,8 @@ int my_step_is_kept(const struct my_conn *c, const sqlock_step *step, size_t i)
     const char *rest = my_next_statement(step->sql);
 
     return c->keeps && (step->flags & (SQLOCK_STEP_GIVES_NOW | SQLOCK_STEP_NOWAIT)) &&
-           i < STEPS_KEPT && (rest == NULL || strchr(rest, '?') == NULL);
+           i < STEPS_KEPT &&
+           (rest == NULL || (strchr(rest, '?') == NULL && my_next_statement(rest) == NULL));
 }
 
 void my_step_name(const struct my_conn *c, const sqlock_script *s, size_t i, char *out)
@@ -110,15 +111,17 @@ static char *step_text(struct my_conn *c, const sqlock_script *s, const sqlock_s
                            out_len);
 }
 
-/* Was the statement kept? Returns 1 if not, so that nothing was executed: the server keeps no more
- * of them, or the session has lost it. From then on the connection sends whole texts. */
+/* Was the statement kept? Returns 1 if not: the server keeps no more of them, or the session has
+ * lost it. From then on the connection sends whole texts. Nothing was executed; or only what stands
+ * behind the statement was lost, and the same request, sent again, is answered as the first. */
 static int step_must_be_sent_whole(struct my_conn *c, const struct my_call *call,
                                    const sqlock_script *s, const char *text, int rc)
 {
     int keeps = strncmp(text, "PREPARE ", 8) == 0, runs = strncmp(text, "EXECUTE ", 8) == 0;
 
     if (rc == SQLOCK_EDB && !c->broken &&
-        ((keeps && call->at == text) || (runs && call->err->native == MY_NOT_KEPT))) {
+        ((keeps && strncmp(call->at, "PREPARE ", 8) == 0) ||
+         ((keeps || runs) && call->err->native == MY_NOT_KEPT))) {
         c->keeps = 0;
         return 1;
     }

@@ -147,34 +147,44 @@ static void text_put_quoted(struct sink *out, MYSQL *my, const char *sql, unsign
     text_put(out, "'", 1);
 }
 
-/* Of a step the first statement alone is kept. */
+static void text_put_prepare_one(struct sink *out, const char *name, const char *which,
+                                 const char *sql, size_t len, MYSQL *keeps)
+{
+    text_put(out, "PREPARE ", 8);
+    text_put(out, name, strlen(name));
+    text_put(out, which, strlen(which));
+    text_put(out, " FROM ", 6);
+    text_put_quoted(out, keeps, sql, (unsigned long)len);
+    text_put(out, NEXT, strlen(NEXT));
+}
+
+/* What stands behind the step's first statement is kept too, under another name. */
+#define REST "_rest"
+
 static void text_put_prepare(struct sink *out, const sqlock_step *step, const char *name,
                              MYSQL *keeps)
 {
     const char *rest = my_next_statement(step->sql);
     size_t len = rest != NULL ? (size_t)(rest - step->sql) - strlen(NEXT) : strlen(step->sql);
 
-    text_put(out, "PREPARE ", 8);
-    text_put(out, name, strlen(name));
-    text_put(out, " FROM ", 6);
-    text_put_quoted(out, keeps, step->sql, (unsigned long)len);
-    text_put(out, NEXT, strlen(NEXT));
+    text_put_prepare_one(out, name, "", step->sql, len, keeps);
+    if (rest != NULL)
+        text_put_prepare_one(out, name, REST, rest, strlen(rest), keeps);
 }
 
 static void text_put_execute(struct sink *out, const sqlock_step *step, const struct my_batch *b,
                              const char *name)
 {
-    const char *rest = my_next_statement(step->sql);
-
     text_put(out, "EXECUTE ", 8);
     text_put(out, name, strlen(name));
     for (size_t i = 0; i < step->n_order; i++) {
         text_put(out, i == 0 ? " USING " : ", ", i == 0 ? 7 : 2);
         text_put_value(out, &b->values[step->order[i]], b->charset);
     }
-    if (rest != NULL) {
-        text_put(out, NEXT, strlen(NEXT));
-        text_put(out, rest, strlen(rest));
+    if (my_next_statement(step->sql) != NULL) {
+        text_put(out, NEXT "EXECUTE ", strlen(NEXT "EXECUTE "));
+        text_put(out, name, strlen(name));
+        text_put(out, REST, strlen(REST));
     }
 }
 

@@ -174,7 +174,7 @@ TEST(test_statements_of_most_requests_go_by_key_and_make_no_table)
 
 /* ---- prepared statements --------------------------------------------------------------------- */
 
-TEST(test_session_that_loses_its_prepared_statements_goes_on)
+static void go_on_without(sqlock_stmt stmt, const char *which)
 {
     unsigned long none = 0;
     sqlock *m = open_kept(&none);
@@ -182,12 +182,20 @@ TEST(test_session_that_loses_its_prepared_statements_goes_on)
 
     pair(m, "often");
     pair(m, "often");
-    snprintf(sql, sizeof sql, "DEALLOCATE PREPARE sqlock_%d_0", SQLOCK_STMT_RELEASE);
+    snprintf(sql, sizeof sql, "DEALLOCATE PREPARE sqlock_%d_0%s", stmt, which);
     assert_int_equal(mysql_query(sessions[0], sql) == 0, my_is_mariadb());
     pair(m, "often");
     pair(m, "often");
     assert_int_equal(n_sessions, 1);
     sqlock_close(m);
+}
+
+/* The last one is lost when the lock was just granted. */
+TEST(test_session_that_loses_its_prepared_statements_goes_on)
+{
+    go_on_without(SQLOCK_STMT_RELEASE, "");
+    go_on_without(SQLOCK_STMT_ACQUIRE, "");
+    go_on_without(SQLOCK_STMT_ACQUIRE, "_rest");
 }
 
 /* ---- the clock ------------------------------------------------------------------------------- */
