@@ -7,6 +7,7 @@
 #include <sqlock/many.h>
 #include <sqlock/mysql.h>
 
+#include "core/engine/batch.h"
 #include "tests/drivers/suite.h"
 #include "tests/lib/my.h"
 #include "tests/lib/my_private.h"
@@ -22,6 +23,12 @@ static struct {
     char texts[NAMES][8];
     const char *names[NAMES];
 } s;
+
+/* Not with SQLOCK_TEST_APART, nor with MySQL's own client library. */
+static int go_together(void)
+{
+    return my_is_mariadb() && batch_most > 1 && (sqlock_driver_mysql()->caps & SQLOCK_CAP_GROUPS);
+}
 
 static sqlock *opened(const char *url)
 {
@@ -102,12 +109,13 @@ static void assert_ours(size_t i)
 
 TEST(test_swap_is_one_request_and_one_commit)
 {
-    struct proxy *p = proxy_start_unix(my_socket_path());
+    struct proxy *p;
     char path[300];
     int before;
 
-    if (!my_is_mariadb())
+    if (!go_together())
         skip();
+    p = proxy_start_unix(my_socket_path());
     snprintf(path, sizeof path, "%s/.s.PGSQL.5432", proxy_dir(p));
     begin(path, my_database_new());
     take_all(s.m);
@@ -175,7 +183,7 @@ TEST(test_swap_for_a_locked_row_gives_back)
     const char *database = my_database_new();
     MYSQL *my;
 
-    if (!my_is_mariadb())
+    if (!go_together())
         skip();
     begin(my_socket_path(), database);
     meet_a_locked_row(my = stranger(my_socket_path(), database));
@@ -188,7 +196,7 @@ TEST(test_swap_for_a_locked_row_gives_back_where_a_timeout_rolls_back)
 {
     MYSQL *my;
 
-    if (!my_is_mariadb())
+    if (!go_together())
         skip();
     begin_private("--innodb-rollback-on-timeout=ON");
     meet_a_locked_row(my = stranger(my_private_socket(), "together"));
@@ -264,7 +272,7 @@ TEST(test_request_that_fails_leaves_the_other_one_alone)
 {
     MYSQL *my;
 
-    if (!my_is_mariadb())
+    if (!go_together())
         skip();
     for (int many = 0; many < 2; many++) {
         int released = -1;
@@ -289,7 +297,7 @@ TEST(test_transaction_that_met_a_deadlock_is_made_again)
     static const int numbers[] = {1213, 1205, 1020};
     MYSQL *my;
 
-    if (!my_is_mariadb())
+    if (!go_together())
         skip();
     for (int i = 0; i < 6; i++) {
         int released = -1;
@@ -330,7 +338,7 @@ static void *end_them(void *arg)
 static void kill_in_commit(MYSQL *my, void *(*call)(void *))
 {
     static const char *const stages[] = {"START", "FLUSH", "BLOCK_DDL", "BLOCK_COMMIT"};
-    pthread_t thread;
+    pthread_t caller;
     char sql[64];
     int64_t id = -1;
 
@@ -338,7 +346,7 @@ static void kill_in_commit(MYSQL *my, void *(*call)(void *))
         snprintf(sql, sizeof sql, "BACKUP STAGE %s", stages[i]);
         stranger_says(my, sql);
     }
-    assert_int_equal(pthread_create(&thread, NULL, call, NULL), 0);
+    assert_int_equal(pthread_create(&caller, NULL, call, NULL), 0);
     for (int i = 0; id < 0 && i < 1000; i++) {
         sleep_ms(10);
         id = my_private_number("SELECT MIN(id) FROM information_schema.processlist "
@@ -354,14 +362,14 @@ static void kill_in_commit(MYSQL *my, void *(*call)(void *))
          i++)
         sleep_ms(10);
     stranger_says(my, "BACKUP STAGE END");
-    pthread_join(thread, NULL);
+    pthread_join(caller, NULL);
 }
 
 TEST(test_P5_what_came_before_a_commit_that_failed_is_settled)
 {
     MYSQL *my;
 
-    if (!my_is_mariadb())
+    if (!go_together())
         skip();
     begin_private("");
     my = stranger(my_private_socket(), "together");
