@@ -1397,22 +1397,20 @@ WHERE h.ns = :ns AND h.name = :name;
 -- The client lives, for :alive from now on. It need not wait for the disk: after a crash the next one says it again.
 -- Answers with all that wait for it: their places, and how long the lock's lease still runs. An owner that is missing was
 -- offered the lock, or passed over: it looks by itself. The first row only says that it was done.
+-- Tables come in the order in which all statements and migrations lock them.
 -- :step
-WITH b AS (
+WITH r AS (
+    SELECT l.exp, w.owner, w.client, row_number() OVER (PARTITION BY w.ns, w.name ORDER BY w.ticket) AS place
+    FROM {lock} l JOIN {waiter} w ON w.ns = l.ns AND w.name = l.name
+    WHERE (l.ns, l.name) = ANY (SELECT n.ns, n.name FROM {waiter} n WHERE n.client = :client)
+), b AS (
     INSERT INTO {client} (id, alive_until) SELECT :client, {now} + :alive WHERE {unwaited}
     ON CONFLICT (id) DO UPDATE SET alive_until = excluded.alive_until
     RETURNING 1
-), n AS (
-    SELECT DISTINCT w.ns, w.name FROM {waiter} w WHERE w.client = :client
-), r AS (
-    SELECT w.ns, w.name, w.owner, w.client, row_number() OVER (PARTITION BY w.ns, w.name ORDER BY w.ticket) AS place
-    FROM n JOIN {waiter} w ON w.ns = n.ns AND w.name = n.name
 )
 SELECT 0, {DONE}, 0::bigint, NULL::bigint, {now}, NULL::bytea FROM b
 UNION ALL
-SELECT 0, {DONE}, r.place, l.exp - {now}, {now}, r.owner
-FROM r JOIN {lock} l ON l.ns = r.ns AND l.name = r.name
-WHERE r.client = :client;
+SELECT 0, {DONE}, r.place, r.exp - {now}, {now}, r.owner FROM r WHERE r.client = :client;
 
 -- :block notify
 -- Wakes a waiter of another client. In a transaction of its own that writes nothing, so that it waits for no disk, and no

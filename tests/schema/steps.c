@@ -311,13 +311,15 @@ static struct place forgetful(const struct place *p)
 {
     static const char *const down[] = {"UPDATE {meta} SET version = 0 WHERE id = 1",
                                        "DELETE FROM {migration} WHERE version = 1",
+                                       "DROP TABLE IF EXISTS {waiter}",
+                                       "DROP TABLE IF EXISTS {client}",
                                        "DROP TABLE {lock}"};
     static sqlock_migration only;
     sqlock_dialect dialect = *p->dialect;
 
     only = p->dialect->migrations[0];
     only.down = down;
-    only.n_down = 3;
+    only.n_down = sizeof down / sizeof *down;
     dialect.migrations = &only;
     dialect.n_migrations = 1;
     return place_with(p, &dialect);
