@@ -293,7 +293,7 @@ static int queue_send(sqlock *m, sqlock_stmt stmt, const sqlock_value *values, s
 static void queue_beat(sqlock *m)
 {
     sqlock_value values[] = {value_bytes(m->queue.client, sizeof m->queue.client),
-                             value_int(QUEUE_ALIVE_US)};
+                             value_int(QUEUE_ALIVE_US), value_int(m->queue.hears)};
     int64_t sent;
     sqlock_rows rows;
 

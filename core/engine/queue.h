@@ -3,7 +3,7 @@
 
 #include "core/engine/call.h"
 
-#define QUEUE_ALIVE_US INT64_C(5000000) /* a client that says nothing for so long is dead */
+#define QUEUE_ALIVE_US INT64_C(3000000) /* a client that says nothing for so long is dead */
 
 /* The manager's waiters in the queues of the database. A waiter has a place from the request that
  * may queue it until it has the lock, or has left. m->mu is held in all of these. */

@@ -32,7 +32,7 @@ int waiting_send(sqlock_op *op, int64_t now)
     if (op->in_queue != NULL && !queue_is_alive(m, now)) {
         op->phase = ACQUIRE_BEAT;
         return OP_SEND(op, SQLOCK_STMT_BEAT, value_bytes(m->queue.client, sizeof m->queue.client),
-                       value_int(QUEUE_ALIVE_US));
+                       value_int(QUEUE_ALIVE_US), value_int(m->queue.hears));
     }
     acquire_set_end(op, now);
     if (op->in_queue != NULL)

@@ -97,7 +97,7 @@ extern "C" {
       "b:ns b:name b:owner i:ttl i:not_after i:grace b:label b:client i:waits", 1,                 \
       SQLOCK_REQ_FORGOTTEN | SQLOCK_REQ_PACES)                                                     \
     X(LEAVE, "leave", "b:ns b:name b:owner i:gives", 1, SQLOCK_REQ_HARMLESS)                       \
-    X(BEAT, "beat", "b:client i:alive", 1, SQLOCK_REQ_HARMLESS)                                    \
+    X(BEAT, "beat", "b:client i:alive i:session", 1, SQLOCK_REQ_HARMLESS)                                    \
     X(NOTIFY, "notify", "b:client b:owner", 1, SQLOCK_REQ_READS)
 
 typedef enum sqlock_stmt {

@@ -78,5 +78,6 @@ CREATE INDEX {prefix}waiter_client ON {waiter} (client, ns, name, ticket);
 -- The managers that wait for locks. Each says that it lives as long as it waits.
 CREATE TABLE {client} (
     id bytea PRIMARY KEY,                     -- 16 bytes, drawn for each manager
-    alive_until bigint NOT NULL               -- after that its waiters are passed over
+    alive_until bigint NOT NULL,              -- after that its waiters are passed over
+    session smallint NOT NULL                 -- 1: alive only while its session holds the advisory lock of its number
 ) WITH (fillfactor = 50, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0);

@@ -13,9 +13,14 @@
 -- No lease is longer than 7 days.
 -- :define longest_ever 604800000000
 -- How long a waiter has to take up the lock that it is offered.
--- :define offer 2000000
+-- :define offer 1000000
+-- A client p lives: it has said so, and its session has not ended. A session that listens for the client holds this
+-- advisory lock. So the end of a program that was killed shows at once.
+-- :define living (p.alive_until > {now} AND (p.session = 0 OR NOT pg_try_advisory_xact_lock_shared(('x'::text || encode(substr(p.id, 1, 8), 'hex'::text))::bit(64)::bigint)))
 -- So often in a row a waiter of the holder's own client comes before older ones of others.
 -- :define passes 16
+-- A client that ended so long ago is forgotten.
+-- :define gone 3600000000
 -- Larger than any ticket of a queue.
 -- :define last_ticket 9223372036854775807
 -- When the server was started.
@@ -422,7 +427,7 @@ WITH q AS (
 ), first AS (
     SELECT w.ticket, w.owner, w.client, w.ttl, w.label
     FROM s JOIN {waiter} w ON w.ns = s.ns AND w.name = s.name JOIN {client} p ON p.id = w.client
-    WHERE p.alive_until > s.t
+    WHERE {living}
     ORDER BY w.ticket LIMIT 1
 ), own AS (
     SELECT w.ticket, w.owner, w.client, w.ttl, w.label
@@ -433,14 +438,16 @@ WITH q AS (
     SELECT own.ticket, own.owner, own.client, own.ttl, own.label, 1 AS passed FROM own
     UNION ALL
     SELECT f.ticket, f.owner, f.client, f.ttl, f.label, 0 FROM first f WHERE NOT EXISTS (SELECT 1 FROM own)
-), r AS (
-    SELECT coalesce((SELECT f.ticket FROM first f), {last_ticket}) AS upto,
-           CASE WHEN EXISTS (SELECT 1 FROM s JOIN {waiter} w ON w.ns = s.ns AND w.name = s.name
-                             WHERE w.ticket >= (SELECT f.ticket FROM first f)
-                               AND w.ticket <> (SELECT h.ticket FROM h)) THEN 1 ELSE 0 END AS more
 ), d AS (
-    DELETE FROM {waiter} w USING s, r
-    WHERE w.ns = s.ns AND w.name = s.name AND (w.ticket < r.upto OR w.ticket = (SELECT h.ticket FROM h))
+    SELECT w.ticket
+    FROM s JOIN {waiter} w ON w.ns = s.ns AND w.name = s.name LEFT JOIN {client} p ON p.id = w.client
+    WHERE w.ticket = (SELECT h.ticket FROM h)
+       OR w.ticket < coalesce((SELECT f.ticket FROM first f), {last_ticket}) AND (p.alive_until > s.t) IS NOT TRUE
+), r AS (
+    SELECT CASE WHEN EXISTS (SELECT 1 FROM s JOIN {waiter} w ON w.ns = s.ns AND w.name = s.name
+                             WHERE w.ticket <> ALL (ARRAY(SELECT d.ticket FROM d))) THEN 1 ELSE 0 END AS more
+), x AS (
+    DELETE FROM {waiter} w USING s, d WHERE w.ns = s.ns AND w.name = s.name AND w.ticket = d.ticket
 )
 UPDATE {lock} l SET
     owner = h.owner, token = CASE WHEN h.owner IS NULL THEN l.token ELSE s.above + 1 END,
@@ -1249,7 +1256,8 @@ SELECT 0, {BROKEN} FROM {broken} b WHERE b.ns = :ns AND b.name = :name AND b.tok
 -- once, with its whole lease. To another one it is offered: granted for a short time, in which it must extend it by
 -- acquire. An offer that ran out counts its client as dead, until it says again that it lives: a program with many
 -- waiters costs the others one offer, not one for each.
--- Waiters that are passed over lose their place, and queue anew when they find out.
+-- Waiters that are passed over lose their place, and queue anew when they find out. One whose session has just ended is
+-- only left out: its client may connect again.
 -- :waits = 0: not to be queued; but whoever finds the lock free with waiters passes it on.
 -- place: 1 is the next in line; NULL: not in the queue.
 -- :step first
@@ -1277,7 +1285,7 @@ WITH q AS (
 ), h AS (
     SELECT w.ticket, w.owner, w.client, w.ttl, w.label
     FROM s JOIN {waiter} w ON w.ns = s.ns AND w.name = s.name LEFT JOIN {client} p ON p.id = w.client
-    WHERE s.free AND (w.client = :client OR p.alive_until > s.t) AND (w.client = s.late) IS NOT TRUE
+    WHERE s.free AND (w.client = s.late) IS NOT TRUE AND (w.client = :client OR {living})
     ORDER BY w.ticket LIMIT 1
 ), d AS (
     SELECT s.*, h.ticket AS h_ticket, h.owner AS h_owner, h.client AS h_client, h.ttl AS h_ttl, h.label AS h_label,
@@ -1290,16 +1298,21 @@ WITH q AS (
     SELECT d.*, d.act <> 1 AND d.mine IS NULL AND :waits = 1 AS comes,
            CASE WHEN d.act = 0 OR d.own THEN -1 ELSE coalesce(d.h_ticket, {last_ticket}) END AS upto
     FROM d
+), g AS (
+    SELECT w.ticket
+    FROM e JOIN {waiter} w ON w.ns = e.ns AND w.name = e.name LEFT JOIN {client} p ON p.id = w.client
+    WHERE w.ticket <= e.upto AND (w.ticket = e.h_ticket OR w.client = e.late OR (p.alive_until > e.t) IS NOT TRUE)
+       OR e.act = 1 AND w.owner = :owner
 ), r AS (
     SELECT CASE WHEN e.comes OR EXISTS (SELECT 1 FROM {waiter} w WHERE w.ns = e.ns AND w.name = e.name
-                    AND w.ticket > e.upto AND (e.act <> 1 OR w.owner <> :owner)) THEN 1 ELSE 0 END AS more,
-           CASE WHEN e.act <> 1 AND (e.comes OR e.mine > e.upto) THEN 1 + (SELECT count(*) FROM {waiter} w
-                    WHERE w.ns = e.ns AND w.name = e.name AND w.ticket > e.upto
-                      AND w.ticket < coalesce(e.mine, {last_ticket})) END AS place
+                    AND w.ticket <> ALL (ARRAY(SELECT g.ticket FROM g))) THEN 1 ELSE 0 END AS more,
+           CASE WHEN e.act <> 1 AND (e.comes OR e.mine IS NOT NULL) THEN 1 + (SELECT count(*)
+                    FROM {waiter} w JOIN {client} p ON p.id = w.client
+                    WHERE w.ns = e.ns AND w.name = e.name AND w.ticket <> ALL (ARRAY(SELECT g.ticket FROM g))
+                      AND w.ticket < coalesce(e.mine, {last_ticket}) AND (w.client = :client OR {living})) END AS place
     FROM e
 ), x AS (
-    DELETE FROM {waiter} w USING e
-    WHERE w.ns = e.ns AND w.name = e.name AND (w.ticket <= e.upto OR e.act = 1 AND w.owner = :owner)
+    DELETE FROM {waiter} w USING e, g WHERE w.ns = e.ns AND w.name = e.name AND w.ticket = g.ticket
 ), a AS (
     INSERT INTO {waiter} (ns, name, ticket, owner, client, ttl, label, since)
     SELECT e.ns, e.name, e.next_ticket + 1, :owner, :client, :ttl, :label, e.t FROM e
@@ -1398,19 +1411,30 @@ WHERE h.ns = :ns AND h.name = :name;
 -- Answers with all that wait for it: their places, and how long the lock's lease still runs. An owner that is missing was
 -- offered the lock, or passed over: it looks by itself. The first row only says that it was done.
 -- Tables come in the order in which all statements and migrations lock them.
+-- Places count only those who live. Clients that ended an hour ago go, a few at a time.
 -- :step
 WITH r AS (
-    SELECT l.exp, w.owner, w.client, row_number() OVER (PARTITION BY w.ns, w.name ORDER BY w.ticket) AS place
+    SELECT l.exp, w.owner, w.client, w.ns, w.name, w.ticket
     FROM {lock} l JOIN {waiter} w ON w.ns = l.ns AND w.name = l.name
     WHERE (l.ns, l.name) = ANY (SELECT n.ns, n.name FROM {waiter} n WHERE n.client = :client)
+), c AS (
+    SELECT p.id FROM {client} p
+    WHERE p.id <> :client AND {living} AND p.id = ANY (SELECT r.client FROM r)
+), o AS (
+    SELECT r.owner, r.exp, r.client, row_number() OVER (PARTITION BY r.ns, r.name ORDER BY r.ticket) AS place
+    FROM r WHERE r.client = :client OR r.client = ANY (SELECT c.id FROM c)
 ), b AS (
-    INSERT INTO {client} (id, alive_until) SELECT :client, {now} + :alive WHERE {unwaited}
-    ON CONFLICT (id) DO UPDATE SET alive_until = excluded.alive_until
+    INSERT INTO {client} (id, alive_until, session) SELECT :client, {now} + :alive, :session WHERE {unwaited}
+    ON CONFLICT (id) DO UPDATE SET alive_until = excluded.alive_until, session = excluded.session
     RETURNING 1
+), x AS (
+    DELETE FROM {client} p
+    WHERE p.id = ANY (ARRAY(SELECT g.id FROM {client} g WHERE g.alive_until < (SELECT {now} - {gone}) LIMIT 10
+                            FOR UPDATE SKIP LOCKED))
 )
 SELECT 0, {DONE}, 0::bigint, NULL::bigint, {now}, NULL::bytea FROM b
 UNION ALL
-SELECT 0, {DONE}, r.place, r.exp - {now}, {now}, r.owner FROM r WHERE r.client = :client;
+SELECT 0, {DONE}, o.place, o.exp - {now}, {now}, o.owner FROM o WHERE o.client = :client;
 
 -- :block notify
 -- Wakes a waiter of another client. In a transaction of its own that writes nothing, so that it waits for no disk, and no

@@ -309,11 +309,9 @@ static bool tokens_repeat_over_down(struct place p)
 /* The twin keeps everything but the floor. */
 static struct place forgetful(const struct place *p)
 {
-    static const char *const down[] = {"UPDATE {meta} SET version = 0 WHERE id = 1",
-                                       "DELETE FROM {migration} WHERE version = 1",
-                                       "DROP TABLE IF EXISTS {waiter}",
-                                       "DROP TABLE IF EXISTS {client}",
-                                       "DROP TABLE {lock}"};
+    static const char *const down[] = {
+        "UPDATE {meta} SET version = 0 WHERE id = 1", "DELETE FROM {migration} WHERE version = 1",
+        "DROP TABLE IF EXISTS {waiter}", "DROP TABLE IF EXISTS {client}", "DROP TABLE {lock}"};
     static sqlock_migration only;
     sqlock_dialect dialect = *p->dialect;
 
