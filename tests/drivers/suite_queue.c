@@ -7,7 +7,7 @@
 #include "tests/drivers/suite_in_transaction.h"
 
 /* PASSES_MOST: more than follow each other in one manager. */
-enum { MANY = 6, OFFER_MS = 2000, PASSES_MOST = 20 };
+enum { MANY = 6, OFFER_MS = 1000, PASSES_MOST = 20 };
 
 /* Until this many are in the queue. */
 static void wait_queued(long before, long n)
@@ -149,7 +149,7 @@ TEST(test_P8_waiter_that_gives_up_leaves_the_queue, a, b)
     released = now_us();
     give(lock);
     served(&late);
-    assert_between(0, late.ended_us - released, (OFFER_MS - 500) * INT64_C(1000));
+    assert_between(0, late.ended_us - released, (OFFER_MS - 300) * INT64_C(1000));
     give(late.lock);
     assert_true(is_free(a, "nightly"));
 }

@@ -365,7 +365,7 @@ TEST(test_all_documented_grants_are_enough_and_each_is_needed)
                   {"{register}", {"SELECT", "INSERT", "UPDATE"}, use_a_register},
                   {"{row}", {"SELECT", "INSERT"}, use_a_row},
                   {"{waiter}", {"SELECT", "INSERT", "DELETE"}, wait_for_a_lock},
-                  {"{client}", {"SELECT", "INSERT", "UPDATE"}, wait_for_a_lock}};
+                  {"{client}", {"SELECT", "INSERT", "UPDATE", "DELETE"}, wait_for_a_lock}};
     struct place p = place_new();
     struct db db = as_user_of_leases(&p);
 
