@@ -124,8 +124,10 @@ static void acquire_note_refusal(sqlock_op *op, int code, const struct answer *a
 static void acquire_refused(sqlock_op *op, int code, const struct answer *a, int64_t now)
 {
     const sqlock_holder *h = &op->holder;
+    char place[40];
 
     answer_holder(a, &op->holder);
+    op->holder.place = op->queued ? a->place : 0;
     op->held_until = code == SQLOCK_EBUSY && a->left > 0 ? a->sent + a->left : 0;
     if (!op->settle || a->now > op->lock->lost_until)
         op->unsure = 0;
@@ -135,10 +137,10 @@ static void acquire_refused(sqlock_op *op, int code, const struct answer *a, int
                          (long long)h->token);
     else
         sqlock_error_set(&op->err, code, SQLOCK_RETRY,
-                         "held by %s for %lld.%03d s, %lld.%03d s left, token %lld", h->label,
+                         "held by %s for %lld.%03d s, %lld.%03d s left, token %lld%s", h->label,
                          (long long)(h->held_ms / 1000), (int)(h->held_ms % 1000),
                          (long long)(h->left_ms / 1000), (int)(h->left_ms % 1000),
-                         (long long)h->token);
+                         (long long)h->token, waiting_place(op, place, sizeof place));
     acquire_note_refusal(op, code, a, code == SQLOCK_EBUSY ? a->left : -1, now);
 }
 

@@ -1,5 +1,6 @@
 /* How an acquire waits: in the queue of the database, where a release passes the lock on. */
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/engine/queue.h"
@@ -90,6 +91,14 @@ int waiting_in_queue(sqlock_op *op, int64_t left, int queued, int64_t last, int6
     op->parked = 1;
     op_again(op, next ? time_min(now + left + PAST_END_US, last) : last);
     return 1;
+}
+
+const char *waiting_place(const sqlock_op *op, char *out, size_t size)
+{
+    out[0] = '\0';
+    if (op->holder.place > 0)
+        snprintf(out, size, ", place %lld in the queue", (long long)op->holder.place);
+    return out;
 }
 
 void waiting_ends(sqlock_op *op)

@@ -197,6 +197,7 @@ typedef struct sqlock_holder {
     int64_t left_ms;                  /* until the lease runs out; <= 0: it has run out */
     int64_t held_ms;                  /* since it was granted */
     char label[SQLOCK_LABEL_MAX + 1]; /* "pid@host" and, after a blank, the manager's label */
+    int64_t place;                    /* of the caller in the queue: 1 is next; 0: it was in none */
 } sqlock_holder;
 
 /* Called on the timer thread, or in a step of a manager without threads, when a lock becomes AT_RISK or LOST, and when it is HELD again. Changes that

@@ -145,6 +145,7 @@ TEST(test_P8_waiter_that_gives_up_leaves_the_queue, a, b)
     queue_up(&late, c, 60000);
     pthread_join(early.thread, NULL);
     says(SQLOCK_EBUSY, early.code);
+    assert_non_null(strstr(early.err.text, "place 1 in the queue"));
     sleep_ms(200);
     released = now_us();
     give(lock);
