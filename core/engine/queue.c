@@ -313,12 +313,13 @@ static void queue_beat(sqlock *m)
 
 static const unsigned char no_owner[SQLOCK_OWNER_SIZE];
 
-/* The reserved connection, which renewals and beats need only now and then. */
+/* The reserved connection, which renewals and beats need only now and then. Behind a pooler none:
+ * to listen would leave something in a session that others get. */
 int64_t queue_hear_due(const sqlock *m)
 {
     const struct conn *c = &m->conns[0];
     int can = m->driver->hear != NULL && !list_is_empty(&m->queue.places) && !c->busy &&
-              c->native != NULL && !m->queue.deaf &&
+              c->native != NULL && !m->queue.deaf && !(m->flags & SQLOCK_OPEN_UNPREPARED) &&
               texts_has(m->texts, SQLOCK_STMT_NOTIFY, NULL) == 0;
 
     return can ? m->queue.hear_at : TIME_NEVER;
