@@ -50,7 +50,7 @@ static int acquire_next(sqlock_op *op, int64_t now)
     const sqlock_lock *lock = op->lock;
 
     if (op->parked)
-        waiting_ends(op);
+        waiting_ends(op, now);
     else if (op->tries == 0)
         waiting_begins(op);
     if (lock->given_back != 0) {
@@ -127,7 +127,7 @@ static void acquire_refused(sqlock_op *op, int code, const struct answer *a, int
     char place[40];
 
     answer_holder(a, &op->holder);
-    op->holder.place = op->queued ? a->place : 0;
+    op->holder.place = waiting_number(op);
     op->held_until = code == SQLOCK_EBUSY && a->left > 0 ? a->sent + a->left : 0;
     if (!op->settle || a->now > op->lock->lost_until)
         op->unsure = 0;

@@ -34,9 +34,11 @@ void waiting_answered(sqlock_op *op, const struct answer *a, int64_t now);
 /* The op was refused, and is to wait until `last`. left: of the lease in the way. queued: QUEUE has
  * refused it. Returns 0 if it has to look again and again: there is no queue. */
 int waiting_in_queue(sqlock_op *op, int64_t left, int queued, int64_t last, int64_t now);
+/* The op's place in the queue; 0: it has none. */
+int64_t waiting_number(const sqlock_op *op);
 /* ", place N in the queue", or nothing. Returns out. */
 const char *waiting_place(const sqlock_op *op, char *out, size_t size);
 /* The op wakes up in the queue: what next? */
-void waiting_ends(sqlock_op *op);
+void waiting_ends(sqlock_op *op, int64_t now);
 
 #endif

@@ -93,6 +93,11 @@ int waiting_in_queue(sqlock_op *op, int64_t left, int queued, int64_t last, int6
     return 1;
 }
 
+int64_t waiting_number(const sqlock_op *op)
+{
+    return op->in_queue != NULL ? op->in_queue->number : 0;
+}
+
 const char *waiting_place(const sqlock_op *op, char *out, size_t size)
 {
     out[0] = '\0';
@@ -101,9 +106,10 @@ const char *waiting_place(const sqlock_op *op, char *out, size_t size)
     return out;
 }
 
-void waiting_ends(sqlock_op *op)
+/* The last try is not about a place. */
+void waiting_ends(sqlock_op *op, int64_t now)
 {
     op->parked = 0;
-    op->phase = op->in_queue->called ? ACQUIRE_GRANT : ACQUIRE_QUEUE;
+    op->phase = op->in_queue->called || now >= op_last_try(op) ? ACQUIRE_GRANT : ACQUIRE_QUEUE;
     op->in_queue->called = 0;
 }

@@ -7,6 +7,7 @@
 #include "tests/cli/shell.h"
 #include "tests/lib/my.h"
 #include "tests/lib/pg.h"
+#include "tests/lib/pq.h"
 #include "tests/lib/proxy.h"
 
 static int on_sqlite(void)
@@ -266,21 +267,26 @@ TEST(test_server_that_cannot_write_is_74, ON_SERVERS)
 
 /* ---- 79 -------------------------------------------------------------------------------------- */
 
-/* A command that waits behind the proxy is granted the lock, and never hears of it: what it asks
- * again and again, over its two connections, comes to the server after the release. */
+/* A command that tries for a row that is locked is granted the lock, and never learns of it: what
+ * it sends again and again, behind the proxy, comes to the server when the row is free. */
 static void grant_unheard(const char *command)
 {
+    struct pg_conn *other = pq_open(pg_url());
     struct proxy *proxy;
     pid_t waiter;
     int code;
 
-    assert_sh("sqlock $G acquire -n --ttl 1h nightly >$D/grant");
+    assert_sh(
+        "sqlock $G acquire -n nightly >$D/grant && sqlock $G release nightly $(cat $D/grant)");
+    pq_exec(other, "BEGIN");
+    pq_exec(other, "SELECT 1 FROM %s.sqlock_lock WHERE name = 'nightly' FOR UPDATE",
+            database_schema());
     proxy = database_by_proxy();
     waiter = sh_start("exec sqlock $G %s", command);
     database_directly();
     assert_soon(proxy_requests(proxy) >= 20, patience_ms(10000));
     proxy_mode_set(proxy, PROXY_HOLD_UP);
-    assert_sh("sqlock $G release nightly $(cat $D/grant)");
+    pq_exec(other, "COMMIT");
     proxy_mode_set(proxy, PROXY_HOLD_DOWN);
     code = child_wait(waiter, patience_ms(30000));
     if (code != 79)

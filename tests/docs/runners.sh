@@ -172,6 +172,10 @@ run_grants()
         token=$(as_reader sqlock -U "$as" acquire --ttl 60s stuck) && token=${token#* } || return 1
         ! as_reader sqlock -U "$as" break stuck --token "$token" 2>/dev/null || { echo "it could break before"; return 1; }
         send_postgres "$(cat "$1")" "$url" && as_reader sqlock -U "$as" break stuck --token "$token"
+    elif grep -q sqlock_waiter "$1"; then
+        as_reader sqlock -U "$as" acquire --ttl 3s waited >/dev/null || return 1
+        ! as_reader sqlock -U "$as" run -w 10s waited true 2>/dev/null || { echo "it could wait before"; return 1; }
+        send_postgres "$(cat "$1")" "$url" && as_reader sqlock -U "$as" run -w 10s waited true
     elif ! grep -qE 'USAGE|DELETE' "$1"; then # for calls that the command has not
         send_postgres "$(cat "$1")" "$url"
     elif ! grep -q DELETE "$1"; then

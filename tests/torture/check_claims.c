@@ -121,6 +121,9 @@ static const struct event *settled_by(const struct book *b, const struct event *
     return NULL;
 }
 
+/* A waiter that gave up may be offered the lock before it has left the queue, for a second. */
+#define OFFERED_US INT64_C(2000000)
+
 /* Until when this may have been granted a token of which nobody else tells; e is told of such a
  * one. Another server that took over may have lost the settling, and still have the grant. */
 static int64_t granted_until(const struct book *b, const struct event *x, const struct event *e)
@@ -136,7 +139,9 @@ static int64_t granted_until(const struct book *b, const struct event *x, const 
     }
     if (fault_between(&b->all, x->invoke_us, x->return_us))
         return x->return_us + LINGER_US;
-    return x->verb == V_RUN ? x->return_us + b->rules->lease_ms * INT64_C(1000) : x->return_us;
+    if (x->verb == V_RUN)
+        return x->return_us + b->rules->lease_ms * INT64_C(1000);
+    return event_ok(x) ? x->return_us : x->return_us + OFFERED_US;
 }
 
 static bool may_hold(const struct book *b, const struct event *x, const struct event *e)
