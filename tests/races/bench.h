@@ -13,9 +13,10 @@
 
 #include "tests/lib/check.h"
 
-#define MS        INT64_C(1000) /* requests speak of microseconds */
-#define COUNT(a)  (sizeof(a) / sizeof *(a))
-#define MAX_STEPS 5
+#define MS         INT64_C(1000) /* requests speak of microseconds */
+#define COUNT(a)   (sizeof(a) / sizeof *(a))
+#define MAX_STEPS  5
+#define MAX_PARAMS 9
 
 /* One side of a race. Exactly one of them is set. */
 typedef struct conn {
@@ -41,10 +42,12 @@ typedef struct request {
     size_t ns_len, name_len;
     unsigned char owner[16];
     int64_t token, ttl, not_after;
-    int64_t cut, floor; /* of reap and prune */
-    int64_t grace;      /* of acquire */
-    int64_t lift;       /* of reincarnate */
-    const char *to;     /* the last name of a reap; NULL: name */
+    int64_t cut, floor;       /* of reap and prune */
+    int64_t grace;            /* of acquire */
+    int64_t lift;             /* of reincarnate */
+    const char *to;           /* the last name of a reap; NULL: name */
+    unsigned char client[16]; /* of one that waits; as the owner, if nothing else is said */
+    int64_t waits;            /* 0: it is not to be queued */
 } request;
 
 enum { CELLS = 6 };
@@ -119,7 +122,7 @@ request request_of(char owner, int64_t ttl);
 /* Every `from` becomes `to`; *hits counts them. Frees text; the result is the caller's. */
 char *replaced(char *text, const char *from, const char *to, int *hits);
 /* sqlock_outcome as a race says it. */
-#define N_OUTCOMES (SQLOCK_OUT_BEHIND + 1)
+#define N_OUTCOMES (SQLOCK_OUT_QUEUED + 1)
 extern const char *const outcomes[N_OUTCOMES];
 /* The texts of these live until the test's teardown. */
 char *fill(const char *text);

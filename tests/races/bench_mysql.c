@@ -60,7 +60,7 @@ static void put_piece(FILE *f, const char *s, size_t len, const sqlock_value *v,
 /* The text with the values of n requests; what stands between each and end, once for each. */
 static char *bound(const char *s, sqlock_stmt stmt, const request *r, int n)
 {
-    sqlock_value v[8];
+    sqlock_value v[MAX_PARAMS];
     char *out = NULL;
     size_t size = 0;
     FILE *f = open_memstream(&out, &size);

@@ -27,9 +27,9 @@ static int add_lazy(sqlock_stmt stmt, Oid *types, const char **values, int n)
 
 static void pg_send(PGconn *c, sqlock_stmt stmt, const char *sql, const sqlock_value *v, int n)
 {
-    Oid types[9];
-    const char *values[9];
-    int lengths[9] = {0}, formats[9] = {0};
+    Oid types[MAX_PARAMS + 1];
+    const char *values[MAX_PARAMS + 1];
+    int lengths[MAX_PARAMS + 1] = {0}, formats[MAX_PARAMS + 1] = {0};
     char numbers[8][24];
     for (int i = 0; i < n; i++) {
         int is_int = v[i].type == SQLOCK_INT;
@@ -82,7 +82,7 @@ static char *pg_array(sqlock_stmt stmt, const request *r, int n, int col)
     assert_non_null(f);
     fputc('{', f);
     for (int i = 0; i < n; i++) {
-        sqlock_value v[8];
+        sqlock_value v[MAX_PARAMS];
         bind_request(stmt, &r[i], v);
         fputs(i ? "," : "", f);
         if (v[col].type == SQLOCK_INT) {
@@ -101,9 +101,9 @@ static char *pg_array(sqlock_stmt stmt, const request *r, int n, int col)
 
 static void pg_start(conn c, const script *s, const request *r, int n)
 {
-    sqlock_value v[8];
-    Oid types[9];
-    const char *values[9];
+    sqlock_value v[MAX_PARAMS];
+    Oid types[MAX_PARAMS + 1];
+    const char *values[MAX_PARAMS + 1];
     int n_params = bind_request(s->stmt, r, v);
     if (!s->many) {
         pg_send(c.pg, s->stmt, s->step[0], v, n_params);

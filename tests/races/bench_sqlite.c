@@ -47,7 +47,7 @@ static const char *lite_error(int rc)
 static answer run_steps(sqlite3 *db, const script *s, const request *r, int *out_busy)
 {
     answer a = {0};
-    sqlock_value v[8];
+    sqlock_value v[MAX_PARAMS];
     int n = bind_request(s->stmt, r, v), own = 0, rc = SQLITE_OK;
     *out_busy = 0;
     for (int i = 0; i < s->n && rc == SQLITE_OK && !a.rows; i++) {

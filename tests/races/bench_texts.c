@@ -7,8 +7,9 @@
 
 request request_of(char owner, int64_t ttl)
 {
-    request r = {"app", "job", 3, 3, {0}, 0, ttl, INT64_MAX, INT64_MAX, 0, 0, 0, NULL};
+    request r = {"app", "job", 3, 3, {0}, 0, ttl, INT64_MAX, INT64_MAX, 0, 0, 0, NULL, {0}, 1};
     memset(r.owner, owner, sizeof r.owner);
+    memset(r.client, owner, sizeof r.client);
     return r;
 }
 
@@ -63,7 +64,7 @@ const char *const outcomes[N_OUTCOMES] = {
     "none",   "done",  "held",   "skipped", "late",     "released", "broken",
     "reaped", "taken", "gone",   "expired", "kind",     "guarded",  "stranger",
     "never",  "early", "idle",   "stale",   "conflict", "grace",    "readonly",
-    "weak",   "unfit", "denied", "24",      "behind"};
+    "weak",   "unfit", "denied", "24",      "behind",   "queued"};
 
 /* {DONE}, {ENDED_RELEASED}: the numbers that schema/embed.awk puts into the statements. */
 static char *put_number(char *text, const char *before, const char *name, int number)
@@ -205,6 +206,11 @@ static sqlock_value parameter(const char *param, const request *r)
         {"writer", bytes(r->owner, sizeof r->owner)},
         {"expected", integer(r->token)},
         {"above", integer(0)},
+        {"client", bytes(r->client, sizeof r->client)},
+        {"waits", integer(r->waits)},
+        {"gives", integer(1)},
+        {"alive", integer(60000 * MS)},
+        {"session", integer(0)}, /* it does not listen */
     };
     for (size_t i = 0; i < COUNT(known); i++)
         if (is_named(param, known[i].name))
