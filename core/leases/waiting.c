@@ -33,7 +33,8 @@ int waiting_send(sqlock_op *op, int64_t now)
     if (op->in_queue != NULL && !queue_is_alive(m, now)) {
         op->phase = ACQUIRE_BEAT;
         return OP_SEND(op, SQLOCK_STMT_BEAT, value_bytes(m->queue.client, sizeof m->queue.client),
-                       value_int(QUEUE_ALIVE_US), value_int(m->queue.hears));
+                       value_int(QUEUE_ALIVE_US), value_int(0)); /* it may not be the connection
+                                                                    that listens */
     }
     acquire_set_end(op, now);
     if (op->in_queue != NULL)

@@ -8,23 +8,17 @@
 #define CLIENT_SIZE 16
 #define OWNER_SIZE  16
 
-/* The name is what the request `notify` sends to. It goes by the client alone, which is random. The
- * advisory lock, by the client's first 8 bytes, shows others that this session has not ended. */
+/* The name is what the request `notify` sends to. It goes by the client alone, which is random. */
 int pg_listen(void *conn, const unsigned char client[CLIENT_SIZE], int64_t deadline,
               sqlock_error *err)
 {
     struct pg_conn *c = conn;
     struct pg_call call = {deadline, 0, err};
-    char sql[160] = "LISTEN sqlock_", *at = sql + strlen(sql);
-    uint64_t number = 0;
+    char sql[64] = "LISTEN sqlock_", *at = sql + strlen(sql);
     int rc;
 
     for (int i = 0; i < CLIENT_SIZE; i++, at += 2)
         snprintf(at, 3, "%02x", client[i]);
-    for (int i = 0; i < 8; i++)
-        number = number << 8 | client[i];
-    snprintf(at, sizeof sql - (size_t)(at - sql), "; SELECT pg_catalog.pg_try_advisory_lock(%lld)",
-             (long long)number);
     c->listens = 1;
     rc = pg_command(c, &call, sql, NULL);
     pg_call_end(c);

@@ -201,8 +201,7 @@ struct sqlock_driver {
     SQLOCK_EXPERIMENTAL int (*hosts)(const char *url, sqlock_hosts *out, sqlock_error *err);
 
     /* SQLOCK_CAP_HEARS: the request `notify`, sent over any connection to the database, reaches the
-     * connection that listens for its client. listen: from now on. Until the session ends, the
-     * database also knows that the client lives. Requests may run over it in
+     * connection that listens for its client. listen: from now on. Requests may run over it in
      * between; no notification is lost as long as the connection lives. */
     SQLOCK_EXPERIMENTAL int (*listen)(void *conn, const unsigned char client[16], int64_t deadline,
                                       sqlock_error *err);

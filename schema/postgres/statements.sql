@@ -1,6 +1,6 @@
 -- sqlock's statements for PostgreSQL 10 and newer. schema/README.md says how to read this file.
--- Each block stands alone in autocommit, READ COMMITTED, and keeps nothing in the session. So it works behind a
--- transaction pooler too.
+-- Each block stands alone in autocommit, READ COMMITTED, and keeps nothing in the session that it relies on. So it
+-- works behind a transaction pooler too.
 -- PostgreSQL never inlines a CTE that locks rows, so no MATERIALIZED of PostgreSQL 12 is necessary. One index serves
 -- all blocks: the primary key (ns, name).
 -- The session may have any search_path. The build writes operators, functions, types and catalogues with their
@@ -16,7 +16,8 @@
 -- :define offer 1000000
 -- A client p lives: it has said so, and its session has not ended. A session that listens for the client holds this
 -- advisory lock. So the end of a program that was killed shows at once.
--- :define living (p.alive_until > {now} AND (p.session = 0 OR NOT pg_try_advisory_xact_lock_shared(('x'::text || encode(substr(p.id, 1, 8), 'hex'::text))::bit(64)::bigint)))
+-- :define session_number ('x'::text || encode(substr(p.id, 1, 8), 'hex'::text))::bit(64)::bigint
+-- :define living (p.alive_until > {now} AND (p.session = 0 OR NOT pg_try_advisory_xact_lock_shared({session_number})))
 -- So often in a row a waiter of the holder's own client comes before older ones of others.
 -- :define passes 16
 -- A client that ended so long ago is forgotten.
@@ -1411,6 +1412,9 @@ WHERE h.ns = :ns AND h.name = :name;
 -- Answers with all that wait for it: their places, and how long the lock's lease still runs. An owner that is missing was
 -- offered the lock, or passed over: it looks by itself. The first row only says that it was done.
 -- Tables come in the order in which all statements and migrations lock them.
+-- :session = 1: this session listens for the client, and holds the advisory lock from now on. It may be that another one
+-- holds it: a look of this moment, or a session of ours whose end the server has not noticed yet. Then the client does not
+-- depend on it. Each beat asks again: a pooler may have given us another session.
 -- Places count only those who live. Clients that ended an hour ago go, a few at a time.
 -- :step
 WITH r AS (
@@ -1424,7 +1428,9 @@ WITH r AS (
     SELECT r.owner, r.exp, r.client, row_number() OVER (PARTITION BY r.ns, r.name ORDER BY r.ticket) AS place
     FROM r WHERE r.client = :client OR r.client = ANY (SELECT c.id FROM c)
 ), b AS (
-    INSERT INTO {client} (id, alive_until, session) SELECT :client, {now} + :alive, :session WHERE {unwaited}
+    INSERT INTO {client} (id, alive_until, session)
+    SELECT p.id, {now} + :alive, CASE WHEN :session = 1 AND pg_try_advisory_lock({session_number}) THEN 1 ELSE 0 END
+    FROM (VALUES (:client)) p (id) WHERE {unwaited}
     ON CONFLICT (id) DO UPDATE SET alive_until = excluded.alive_until, session = excluded.session
     RETURNING 1
 ), x AS (

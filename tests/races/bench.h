@@ -48,6 +48,7 @@ typedef struct request {
     const char *to;           /* the last name of a reap; NULL: name */
     unsigned char client[16]; /* of one that waits; as the owner, if nothing else is said */
     int64_t waits;            /* 0: it is not to be queued */
+    int64_t session;          /* of beat. 1: it listens */
 } request;
 
 enum { CELLS = 6 };

@@ -7,7 +7,7 @@
 
 request request_of(char owner, int64_t ttl)
 {
-    request r = {"app", "job", 3, 3, {0}, 0, ttl, INT64_MAX, INT64_MAX, 0, 0, 0, NULL, {0}, 1};
+    request r = {"app", "job", 3, 3, {0}, 0, ttl, INT64_MAX, INT64_MAX, 0, 0, 0, NULL, {0}, 1, 0};
     memset(r.owner, owner, sizeof r.owner);
     memset(r.client, owner, sizeof r.client);
     return r;
@@ -210,7 +210,7 @@ static sqlock_value parameter(const char *param, const request *r)
         {"waits", integer(r->waits)},
         {"gives", integer(1)},
         {"alive", integer(60000 * MS)},
-        {"session", integer(0)}, /* it does not listen */
+        {"session", integer(r->session)},
     };
     for (size_t i = 0; i < COUNT(known); i++)
         if (is_named(param, known[i].name))
