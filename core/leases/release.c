@@ -10,9 +10,10 @@
 #include "core/leases/leases.h"
 #include "core/sql/texts.h"
 
-#define EARLY_US   1000 /* past the last moment, for clocks of whole milliseconds */
-#define LOOKS      2
-#define GUARDED_MS 500 /* limit of a release that an open guard may block: it reports soon */
+#define EARLY_US    1000 /* past the last moment, for clocks of whole milliseconds */
+#define LOOKS       2
+#define PROBES_MOST 9   /* while others work on the row */
+#define GUARDED_MS  500 /* limit of a release that an open guard may block: it reports soon */
 
 /* What comes next. */
 enum release_phase {
@@ -53,6 +54,10 @@ void verb_probed(sqlock_op *op, const struct answer *a, const char *text)
 {
     if (verb_looks_again(op, a))
         return;
+    if (a->outcome == SQLOCK_OUT_SKIPPED && op->retries_at_once < PROBES_MOST) {
+        op_retry_at_once(op, a->received);
+        return;
+    }
     op_done(op, a->outcome != SQLOCK_OUT_GUARDED
                     ? 0
                     : sqlock_error_set(&op->err, SQLOCK_EGUARDED, 0, "%s", text));

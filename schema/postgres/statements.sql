@@ -426,15 +426,19 @@ WITH q AS (
 ), s AS (
     SELECT k.* FROM k JOIN q ON q.changes = k.changes
 ), first AS (
-    SELECT w.ticket, w.owner, w.client, w.ttl, w.label
-    FROM s JOIN {waiter} w ON w.ns = s.ns AND w.name = s.name JOIN {client} p ON p.id = w.client
-    WHERE {living}
-    ORDER BY w.ticket LIMIT 1
+    SELECT f.ticket, f.owner, f.client, f.ttl, f.label
+    FROM s CROSS JOIN LATERAL (
+        SELECT w.ticket, w.owner, w.client, w.ttl, w.label FROM {waiter} w
+        WHERE w.ns = s.ns AND w.name = s.name
+          AND EXISTS (SELECT 1 FROM {client} p WHERE p.id = w.client AND {living})
+        ORDER BY w.ns, w.name, w.ticket LIMIT 1) f
 ), own AS (
-    SELECT w.ticket, w.owner, w.client, w.ttl, w.label
-    FROM s JOIN {waiter} w ON w.client = s.client AND w.ns = s.ns AND w.name = s.name
+    SELECT f.ticket, f.owner, f.client, f.ttl, f.label
+    FROM s CROSS JOIN LATERAL (
+        SELECT w.ticket, w.owner, w.client, w.ttl, w.label FROM {waiter} w
+        WHERE w.client = s.client AND w.ns = s.ns AND w.name = s.name
+        ORDER BY w.client, w.ns, w.name, w.ticket LIMIT 1) f
     WHERE s.passes < {passes} AND EXISTS (SELECT 1 FROM {client} p WHERE p.id = s.client AND p.alive_until > s.t)
-    ORDER BY w.ticket LIMIT 1
 ), h AS (
     SELECT own.ticket, own.owner, own.client, own.ttl, own.label, 1 AS passed FROM own
     UNION ALL
@@ -460,7 +464,7 @@ UPDATE {lock} l SET
     idle_since = CASE WHEN h.owner IS NULL THEN s.t END, changes = l.changes + 1,
     waiters = r.more, next_ticket = l.next_ticket * r.more
 FROM r CROSS JOIN s LEFT JOIN h ON true
-WHERE l.ns = s.ns AND l.name = s.name AND l.kind = 0 AND l.owner = :owner AND l.token = :token
+WHERE l.ns = :ns AND l.name = :name AND l.kind = 0 AND l.owner = :owner AND l.token = :token
 RETURNING 0, {DONE}, s.token, NULL::bigint, s.t, NULL::bigint, NULL::bytea, NULL::bigint, h.client, h.owner,
     l.token, l.exp - s.t, h.passed;
 -- :step
@@ -865,7 +869,7 @@ FROM (VALUES (1)) one LEFT JOIN k ON true LEFT JOIN {lock} h ON h.ns = :ns AND h
 -- :block probe
 -- Does a guard of this grant keep others out of the row now (GUARDED)? As in `guarded` the weaker lock is taken
 -- first, and kept. After a later grant no guard of this grant can be left; a guard that is there belongs to the later
--- one. Always one row.
+-- one. Always one row. SKIPPED: another session, such as a waiter's, works on the row; try again.
 -- :step
 WITH w AS (
     SELECT l.ns, l.name FROM {lock} l WHERE l.ns = :ns AND l.name = :name AND l.token = :token
@@ -873,7 +877,10 @@ WITH w AS (
 ), g AS (
     SELECT 1 FROM {lock} l WHERE (l.ns, l.name) = (SELECT w.ns, w.name FROM w) FOR UPDATE SKIP LOCKED
 )
-SELECT 0, CASE WHEN EXISTS (SELECT 1 FROM w) AND NOT EXISTS (SELECT 1 FROM g) THEN {GUARDED} ELSE {DONE} END;
+SELECT 0, CASE WHEN EXISTS (SELECT 1 FROM w) AND NOT EXISTS (SELECT 1 FROM g) THEN {GUARDED}
+               WHEN NOT EXISTS (SELECT 1 FROM w)
+                AND EXISTS (SELECT 1 FROM {lock} l WHERE l.ns = :ns AND l.name = :name AND l.token = :token) THEN {SKIPPED}
+               ELSE {DONE} END;
 
 -- :block ensure
 -- Makes the row that transactions lock by this name, if it is not there. A second session waits while the first one
@@ -1284,10 +1291,13 @@ WITH q AS (
     SELECT 1 FROM {lock} l WHERE (l.ns, l.name) = (SELECT s.ns, s.name FROM s WHERE s.own OR s.free)
     FOR UPDATE SKIP LOCKED
 ), h AS (
-    SELECT w.ticket, w.owner, w.client, w.ttl, w.label
-    FROM s JOIN {waiter} w ON w.ns = s.ns AND w.name = s.name LEFT JOIN {client} p ON p.id = w.client
-    WHERE s.free AND (w.client = s.late) IS NOT TRUE AND (w.client = :client OR {living})
-    ORDER BY w.ticket LIMIT 1
+    SELECT f.ticket, f.owner, f.client, f.ttl, f.label
+    FROM s CROSS JOIN LATERAL (
+        SELECT w.ticket, w.owner, w.client, w.ttl, w.label FROM {waiter} w
+        WHERE w.ns = s.ns AND w.name = s.name AND (w.client = s.late) IS NOT TRUE
+          AND (w.client = :client OR EXISTS (SELECT 1 FROM {client} p WHERE p.id = w.client AND {living}))
+        ORDER BY w.ns, w.name, w.ticket LIMIT 1) f
+    WHERE s.free
 ), d AS (
     SELECT s.*, h.ticket AS h_ticket, h.owner AS h_owner, h.client AS h_client, h.ttl AS h_ttl, h.label AS h_label,
            CASE WHEN NOT (s.own OR s.free) OR NOT EXISTS (SELECT 1 FROM f) THEN 0
@@ -1341,7 +1351,7 @@ WITH q AS (
         waiters = r.more, changes = l.changes + 1,
         next_ticket = CASE WHEN e.comes THEN l.next_ticket + 1 ELSE l.next_ticket * r.more END
     FROM e CROSS JOIN r
-    WHERE l.ns = e.ns AND l.name = e.name AND (e.act > 0 OR e.comes)
+    WHERE l.ns = :ns AND l.name = :name AND (e.act > 0 OR e.comes)
     RETURNING l.token, l.exp, l.since, l.label
 )
 SELECT 0,
@@ -1396,7 +1406,7 @@ WITH q AS (
         idle_since = CASE WHEN s.own THEN s.t ELSE l.idle_since END,
         waiters = s.more, changes = l.changes + 1, next_ticket = l.next_ticket * s.more
     FROM s
-    WHERE l.ns = s.ns AND l.name = s.name AND (s.own OR s.waits AND {unwaited})
+    WHERE l.ns = :ns AND l.name = :name AND (s.own OR s.waits AND {unwaited})
 )
 SELECT 0, CASE WHEN s.ns IS NULL THEN {SKIPPED} ELSE {DONE} END, h.token, NULL::bigint, {now},
        NULL::bigint, NULL::bytea, NULL::bigint,
