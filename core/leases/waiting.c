@@ -7,18 +7,26 @@
 #include "core/leases/acquire.h"
 #include "core/leases/leases.h"
 
+#define WORTH_US    INT64_C(50000)
 #define PAST_END_US 1000 /* a look a moment before the lease's end would be in vain */
+
+/* A place costs others two requests that write: one to come, and one to leave. Whoever will not
+ * wait for long asks again and again instead, and overtakes nobody either. */
+static int waiting_is_worth_a_place(const sqlock_op *op)
+{
+    return !op->once && !op->settle && op->deadline - op->begun >= WORTH_US;
+}
 
 void waiting_begins(sqlock_op *op)
 {
-    if (!op->once && !op->settle && op->m->queue.owners.n > 0 && queue_has(op->lock) &&
+    if (waiting_is_worth_a_place(op) && op->m->queue.owners.n > 0 && queue_has(op->lock) &&
         queue_enter(op))
         op->phase = ACQUIRE_QUEUE;
 }
 
 void waiting_found(sqlock_op *op, int64_t now)
 {
-    if (!op->once && !op->settle)
+    if (waiting_is_worth_a_place(op))
         queue_enter(op);
     op->phase = ACQUIRE_QUEUE;
     op_again(op, now);
@@ -71,7 +79,7 @@ int waiting_in_queue(sqlock_op *op, int64_t left, int queued, int64_t last, int6
     struct place *p = op->in_queue;
     int next;
 
-    if (!queue_serves(op->m))
+    if (!queue_serves(op->m) || !waiting_is_worth_a_place(op))
         return 0;
     if (!queued || p == NULL) {
         if (queued || !queue_enter(op))

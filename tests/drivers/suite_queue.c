@@ -134,6 +134,25 @@ TEST(test_P22_waiter_sends_nothing_but_a_beat, a, b)
     give(t.lock);
 }
 
+/* It would write twice, and be offered the lock when it has gone. */
+TEST(test_P22_waiter_of_a_moment_is_not_queued, a, b)
+{
+    sqlock_acquire_opts o = wait_opts(40, 0, 0);
+    sqlock_lock *lock = take(a, "nightly"), *other = NULL;
+    long queues = spy_runs(SQLOCK_STMT_QUEUE), leaves = spy_runs(SQLOCK_STMT_LEAVE);
+    struct waiter t;
+
+    says(SQLOCK_EBUSY, sqlock_acquire(b, "nightly", &o, &other, &said));
+    sleep_ms(200);
+    assert_int_equal(spy_runs(SQLOCK_STMT_QUEUE), queues);
+    assert_int_equal(spy_runs(SQLOCK_STMT_LEAVE), leaves);
+    queue_up(&t, b, 60000);
+    give(lock);
+    says(SQLOCK_EBUSY, sqlock_acquire(a, "nightly", &o, &other, &said)); /* overtakes no one */
+    served(&t);
+    give(t.lock);
+}
+
 TEST(test_P8_waiter_that_gives_up_leaves_the_queue, a, b)
 {
     sqlock *c = open_manager(w, NULL);
