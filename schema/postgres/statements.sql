@@ -404,7 +404,8 @@ FROM i FULL JOIN g ON g.ord = i.ord LEFT JOIN {lock} h ON h.ns = i.ns AND h.name
 -- :block release
 -- Frees the row for its exact grant, and remembers how the grant ended. So the same release, sent again, is DONE. A
 -- guard's lock is not touched: the name is granted to no one before the guard's transaction ends.
--- Always one row. As in acquire, the second step only says why nothing was freed. SKIPPED: look again.
+-- Always one row. As in acquire, the second step only says why nothing was freed. SKIPPED: look again. If it
+-- was sent before, the answer may have been lost that named who has the lock now, and is told of it.
 -- :step
 UPDATE {lock} l SET owner = NULL, exp = NULL, since = NULL, label = NULL,
     ended_owner = l.owner, ended_token = l.token, ended_why = {ENDED_RELEASED}, idle_since = {now}
@@ -483,7 +484,8 @@ SELECT 0,
             WHEN h.ended_owner = :owner AND h.ended_token = :token
                  THEN CASE WHEN h.ended_why = {ENDED_RELEASED} THEN {DONE} ELSE {ENDED} + h.ended_why END
             ELSE {TAKEN} END,
-       h.token, h.exp - {now}, {now}
+       h.token, h.exp - {now}, {now}, NULL::bigint, NULL::bytea, NULL::bigint,
+       h.client, h.owner
 FROM (VALUES (1)) one LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
 
 -- For many: it answers those that it frees, and steps over locked rows.
