@@ -405,7 +405,7 @@ FROM i FULL JOIN g ON g.ord = i.ord LEFT JOIN {lock} h ON h.ns = i.ns AND h.name
 -- Frees the row for its exact grant, and remembers how the grant ended. So the same release, sent again, is DONE. A
 -- guard's lock is not touched: the name is granted to no one before the guard's transaction ends.
 -- Always one row. As in acquire, the second step only says why nothing was freed. SKIPPED: look again. If it
--- was sent before, the answer may have been lost that named who has the lock now, and is told of it.
+-- was sent before, the answer that named the next holder may have been lost. So this one names it too.
 -- :step
 UPDATE {lock} l SET owner = NULL, exp = NULL, since = NULL, label = NULL,
     ended_owner = l.owner, ended_token = l.token, ended_why = {ENDED_RELEASED}, idle_since = {now}
@@ -1426,7 +1426,7 @@ WHERE h.ns = :ns AND h.name = :name;
 -- Tables come in the order in which all statements and migrations lock them.
 -- :session = 1: this session listens for the client, and holds the advisory lock from now on. It may be that another one
 -- holds it: a look of this moment, or a session of ours whose end the server has not noticed yet. Then the client does not
--- depend on it. Each beat asks again: a pooler may have given us another session.
+-- depend on it. Each beat tries again: a pooler may have given us another session.
 -- Places count only those who live. Clients that ended an hour ago go, a few at a time.
 -- :step
 WITH r AS (
