@@ -227,7 +227,7 @@ static void grants_of_n01_fail(MYSQL *my, int number, int times)
 
 static int failures_left(MYSQL *my)
 {
-    MYSQL_RES *res;
+    MYSQL_RES *res = NULL;
     int n;
 
     if (mysql_query(my, "SELECT n FROM failures") != 0 || (res = mysql_store_result(my)) == NULL)
