@@ -11,7 +11,7 @@
 #define PAST_END_US 1000 /* a look a moment before the lease's end would be in vain */
 
 /* A place costs others two requests that write: one to come, and one to leave. Whoever will not
- * wait for long tries again and again instead, and overtakes nobody either. */
+ * wait for long tries again and again instead, and overtakes no one either. */
 static int waiting_is_worth_a_place(const sqlock_op *op)
 {
     return !op->once && !op->settle && op->deadline - op->begun >= WORTH_US;
