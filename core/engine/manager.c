@@ -182,6 +182,7 @@ static void manager_cancel_all(sqlock *m)
         LIST_MEMBER(at, sqlock_op, in_manager)->cancelled = 1;
     }
     pool_wake_all(m);
+    queue_cancel_all(m);
     timer_wake(m, 0);
     worker_wake(m, 0);
 }

@@ -171,6 +171,17 @@ static void queue_wake(sqlock *m, const unsigned char owner[SQLOCK_OWNER_SIZE])
         place_call(p);
 }
 
+void queue_cancel_all(sqlock *m)
+{
+    LIST_EACH(at, &m->queue.places)
+    {
+        struct place *p = LIST_MEMBER(at, struct place, in_queue);
+
+        p->op->cancelled = 1;
+        place_look_at(p, 0);
+    }
+}
+
 /* The lease counts from the request that made the grant, whichever that was. */
 static void place_grant(struct place *p, const struct answer *from, int64_t now)
 {

@@ -41,6 +41,8 @@ void queue_end(sqlock_op *op, int code);
 /* An answer notifies a waiter something. Returns 1 if it is of this manager: then it has its grant,
  * or looks. */
 int queue_call(sqlock *m, const struct answer *a, int64_t now);
+/* The manager is closed. */
+void queue_cancel_all(sqlock *m);
 /* 1: others of this manager wait for that lock. */
 int queue_has(const sqlock_lock *lock);
 

@@ -196,6 +196,26 @@ TEST(test_P8_waiter_that_gives_up_leaves_the_queue, a, b)
     assert_true(is_free(a, "nightly"));
 }
 
+TEST(test_P8_close_ends_the_wait, a)
+{
+    sqlock_lock *lock = take(a, "nightly");
+    sqlock *b = NULL;
+    struct waiter first, second;
+    int64_t closed;
+
+    ok(open_here(w, NULL, &b, &said));
+    queue_up(&first, b, 60000);
+    queue_up(&second, b, SQLOCK_WAIT_FOREVER);
+    closed = now_us();
+    sqlock_close(b);
+    pthread_join(first.thread, NULL);
+    pthread_join(second.thread, NULL);
+    says(SQLOCK_ECANCELLED, first.code);
+    says(SQLOCK_ECANCELLED, second.code);
+    assert_between(0, now_us() - closed, patience_ms(2000) * INT64_C(1000));
+    give(lock);
+}
+
 TEST(test_P10_lease_that_runs_out_is_taken_over_by_the_next_in_line, a, b)
 {
     sqlock_lock *lock = take_for(a, "nightly", 1500, SQLOCK_NO_RENEW);
