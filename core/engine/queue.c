@@ -198,13 +198,14 @@ static void place_grant(struct place *p, const struct answer *from, int64_t now)
     op_take_answer(p->op, &a, now);
 }
 
+/* An op that a lane has been started for looks by itself: no one else ends it now. */
 int queue_call(sqlock *m, const struct answer *a, int64_t now)
 {
     struct place *p = a->has_next ? queue_find(m, a->next_owner) : NULL;
 
     if (p == NULL)
         return 0;
-    if (a->next_token > 0 && p->op->parked && a->server == m->server)
+    if (a->next_token > 0 && p->op->parked && p->op->driven_by == NULL && a->server == m->server)
         place_grant(p, a, now);
     else
         place_call(p);
