@@ -207,7 +207,7 @@ TEST(test_P8_close_ends_the_wait, a)
     queue_up(&first, b, 60000);
     queue_up(&second, b, SQLOCK_WAIT_FOREVER);
     closed = now_us();
-    sqlock_close(b);
+    close_here(b);
     pthread_join(first.thread, NULL);
     pthread_join(second.thread, NULL);
     says(SQLOCK_ECANCELLED, first.code);
