@@ -13,6 +13,7 @@
 #define BEAT_US      INT64_C(1000000)
 #define LOOK_US      INT64_C(50000) /* where there are no notifications */
 #define AGAIN_US     INT64_C(20000)
+#define FAILED_US    INT64_C(250000) /* a beat that failed: several fit into the time of a client */
 #define ERRAND_MOST  INT64_C(500000)
 #define ERRAND_LEAST INT64_C(50000)
 #define PAST_END_US  INT64_C(1000) /* a look a moment before the lease's end would be in vain */
@@ -315,7 +316,7 @@ static void queue_beat(sqlock *m)
         queue_lives(m, sent);
         queue_read_beat(m, &rows, sent);
     } else {
-        m->queue.beat_at = sqlock_now_us() + AGAIN_US;
+        m->queue.beat_at = sqlock_now_us() + FAILED_US;
     }
     rows_end(&rows);
 }

@@ -406,6 +406,8 @@ FROM i FULL JOIN g ON g.ord = i.ord LEFT JOIN {lock} h ON h.ns = i.ns AND h.name
 -- guard's lock is not touched: the name is granted to no one before the guard's transaction ends.
 -- Always one row. As in acquire, the second step only says why nothing was freed. SKIPPED: look again. If it
 -- was sent before, the answer that named the next holder may have been lost. So this one names it too.
+-- During the grace after a loss the lock is only freed: another holder, whose grant this server has lost, may still
+-- believe in it. The first waiter looks then, by its own grace.
 -- :step
 UPDATE {lock} l SET owner = NULL, exp = NULL, since = NULL, label = NULL,
     ended_owner = l.owner, ended_token = l.token, ended_why = {ENDED_RELEASED}, idle_since = {now}
@@ -422,7 +424,7 @@ WITH q AS (
     FROM {lock} c, {meta} m
     WHERE c.ns = :ns AND c.name = :name AND c.kind = 0
       AND c.owner = :owner AND c.token = :token AND c.waiters <> 0
-      AND m.id = 1 AND {known} AND {durable}
+      AND m.id = 1 AND {known} AND {durable} AND {now} >= (m.lost_at + m.longest)
     FOR UPDATE OF c SKIP LOCKED
 ), s AS (
     SELECT k.* FROM k JOIN q ON q.changes = k.changes
@@ -1258,7 +1260,7 @@ SELECT 0, {BROKEN} FROM {broken} b WHERE b.ns = :ns AND b.name = :name AND b.tok
 -- :block queue
 -- Grants or offers a lock that others wait for, or puts this owner into the queue. Sent after acquire was refused.
 -- The snapshot shows the queue as it was when the statement began. The locked row counts the queue's changes. If it has
--- counted more than the snapshot shows, nothing is decided: no row, and the third step says to try again. So no_owner
+-- counted more than the snapshot shows, nothing is decided: no row, and the third step says to try again. So no one
 -- is put into a queue that a release has just found empty, and no waiter is passed over.
 -- The weaker row lock lets the holder's guard pass: one can queue behind it. A grant or an offer takes the stronger
 -- one, as in acquire.
@@ -1268,6 +1270,7 @@ SELECT 0, {BROKEN} FROM {broken} b WHERE b.ns = :ns AND b.name = :name AND b.tok
 -- waiters costs the others one offer, not one for each.
 -- Waiters that are passed over lose their place, and queue anew when they find out. One whose session has just ended is
 -- only left out: its client may connect again.
+-- The row may have been deleted while there were waiters, and made anew: tickets go on behind theirs.
 -- :waits = 0: not to be queued; but whoever finds the lock free with waiters passes it on.
 -- place: 1 is the next in line; NULL: not in the queue.
 -- :step first
@@ -1305,7 +1308,8 @@ WITH q AS (
            CASE WHEN NOT (s.own OR s.free) OR NOT EXISTS (SELECT 1 FROM f) THEN 0
                 WHEN s.own OR h.owner IS NULL OR h.owner = :owner THEN 1
                 ELSE 2 END AS act,
-           (SELECT w.ticket FROM {waiter} w WHERE w.ns = s.ns AND w.name = s.name AND w.owner = :owner) AS mine
+           (SELECT w.ticket FROM {waiter} w WHERE w.ns = s.ns AND w.name = s.name AND w.owner = :owner) AS mine,
+           greatest(s.next_ticket, (SELECT max(w.ticket) FROM {waiter} w WHERE w.ns = s.ns AND w.name = s.name)) + 1 AS ticket
     FROM s LEFT JOIN h ON true
 ), e AS (
     SELECT d.*, d.act <> 1 AND d.mine IS NULL AND :waits = 1 AS comes,
@@ -1328,7 +1332,7 @@ WITH q AS (
     DELETE FROM {waiter} w USING e, g WHERE w.ns = e.ns AND w.name = e.name AND w.ticket = g.ticket
 ), a AS (
     INSERT INTO {waiter} (ns, name, ticket, owner, client, ttl, label, since)
-    SELECT e.ns, e.name, e.next_ticket + 1, :owner, :client, :ttl, :label, e.t FROM e
+    SELECT e.ns, e.name, e.ticket, :owner, :client, :ttl, :label, e.t FROM e
     WHERE e.comes AND CASE WHEN e.act = 0 THEN {unwaited} ELSE true END
 ), z AS (
     UPDATE {client} p SET alive_until = 0
@@ -1351,7 +1355,7 @@ WITH q AS (
         ended_why = CASE WHEN e.act = 0 OR e.own OR l.owner IS NULL THEN l.ended_why ELSE {ENDED_TAKEN} END,
         idle_since = CASE WHEN e.act = 0 THEN l.idle_since END,
         waiters = r.more, changes = l.changes + 1,
-        next_ticket = CASE WHEN e.comes THEN l.next_ticket + 1 ELSE l.next_ticket * r.more END
+        next_ticket = CASE WHEN e.comes THEN e.ticket ELSE l.next_ticket * r.more END
     FROM e CROSS JOIN r
     WHERE l.ns = :ns AND l.name = :name AND (e.act > 0 OR e.comes)
     RETURNING l.token, l.exp, l.since, l.label
