@@ -1271,6 +1271,8 @@ SELECT 0, {BROKEN} FROM {broken} b WHERE b.ns = :ns AND b.name = :name AND b.tok
 -- Waiters that are passed over lose their place, and queue anew when they find out. One whose session has just ended is
 -- only left out: its client may connect again.
 -- The row may have been deleted while there were waiters, and made anew: tickets go on behind theirs.
+-- During the grace after a loss nothing is offered, because only an acquirer knows its grace: it is granted what is its
+-- turn.
 -- :waits = 0: not to be queued; but whoever finds the lock free with waiters passes it on.
 -- place: 1 is the next in line; NULL: not in the queue.
 -- :step first
@@ -1280,7 +1282,7 @@ WITH q AS (
     SELECT l.changes FROM {lock} l WHERE l.ns = :ns AND l.name = :name
 ), k AS (
     SELECT c.ns, c.name, c.owner, c.token, c.exp, c.since, c.label, c.client, c.offered, c.next_ticket, c.changes,
-           m.fence_floor, {now} AS t, {graced} AS graced, {grace_end} AS grace_end
+           m.fence_floor, {now} AS t, {graced} AS graced, {grace_end} AS grace_end, m.lost_at + m.longest AS loss_end
     FROM {lock} c, {meta} m
     WHERE c.ns = :ns AND c.name = :name AND c.kind = 0 AND m.id = 1 AND {known}
       AND (c.ended_why <> {ENDED_RELEASED} OR (c.ended_owner = :owner) IS NOT TRUE)
@@ -1307,6 +1309,7 @@ WITH q AS (
     SELECT s.*, h.ticket AS h_ticket, h.owner AS h_owner, h.client AS h_client, h.ttl AS h_ttl, h.label AS h_label,
            CASE WHEN NOT (s.own OR s.free) OR NOT EXISTS (SELECT 1 FROM f) THEN 0
                 WHEN s.own OR h.owner IS NULL OR h.owner = :owner THEN 1
+                WHEN s.t < s.loss_end THEN 0
                 ELSE 2 END AS act,
            (SELECT w.ticket FROM {waiter} w WHERE w.ns = s.ns AND w.name = s.name AND w.owner = :owner) AS mine,
            greatest(s.next_ticket, (SELECT max(w.ticket) FROM {waiter} w WHERE w.ns = s.ns AND w.name = s.name)) + 1 AS ticket
@@ -1363,10 +1366,14 @@ WITH q AS (
 SELECT 0,
        CASE WHEN e.act = 1 THEN {DONE}
             WHEN e.act = 2 OR e.exp > e.t THEN {HELD}
-            WHEN e.graced THEN {GRACE}
+            WHEN e.graced OR e.t < e.loss_end THEN {GRACE}
             ELSE {SKIPPED} END,
        coalesce(u.token, e.token),
-       CASE WHEN e.act > 0 THEN u.exp - e.t WHEN e.graced AND (e.exp > e.t) IS NOT TRUE THEN e.grace_end - e.t ELSE e.exp - e.t END,
+       CASE WHEN e.act > 0 THEN u.exp - e.t
+            WHEN e.exp > e.t THEN e.exp - e.t
+            WHEN e.graced THEN e.grace_end - e.t
+            WHEN e.t < e.loss_end THEN e.loss_end - e.t
+            ELSE e.exp - e.t END,
        e.t, coalesce(u.since, e.since), coalesce(u.label, e.label), r.place,
        CASE WHEN e.act = 2 THEN e.h_client END, CASE WHEN e.act = 2 THEN e.h_owner END
 FROM e CROSS JOIN r LEFT JOIN u ON true;
