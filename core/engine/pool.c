@@ -175,6 +175,9 @@ static void pool_close(sqlock *m, struct conn *c)
 {
     if (c->native == NULL)
         return;
+    if (c->listens)
+        queue_is_deaf(m);
+    c->listens = 0;
     mutex_unlock(&m->mu);
     m->driver->close(c->native);
     c->native = NULL;

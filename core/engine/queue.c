@@ -16,8 +16,7 @@
 #define FAILED_US    INT64_C(250000) /* a beat that failed: several fit into the time of a client */
 #define ERRAND_MOST  INT64_C(500000)
 #define ERRAND_LEAST INT64_C(50000)
-#define PAST_END_US  INT64_C(1000) /* a look a moment before the lease's end would be in vain */
-#define LEAVES_TRIED 20
+#define PAST_END_US  INT64_C(1000)   /* a look a moment before the lease's end would be in vain */
 #define LENT_US      INT64_C(200000) /* to others who need the connection now */
 
 static uint64_t owner_key(const unsigned char owner[SQLOCK_OWNER_SIZE])
@@ -88,6 +87,25 @@ void queue_lives(sqlock *m, int64_t sent)
     m->queue.alive_until = time_max(m->queue.alive_until, sent + QUEUE_ALIVE_US);
 }
 
+/* NULL: no memory. */
+static struct place *place_new(sqlock *m, const void *ns, size_t ns_len, const void *name,
+                               size_t name_len, const unsigned char owner[SQLOCK_OWNER_SIZE])
+{
+    struct place *p = sqlock_mem_alloc(sizeof *p + ns_len + name_len);
+
+    if (p == NULL)
+        return NULL;
+    p->m = m;
+    p->ns_len = ns_len;
+    p->name_len = name_len;
+    memcpy(p->ns, ns, ns_len);
+    p->name = p->ns + ns_len;
+    memcpy(p->ns + ns_len, name, name_len);
+    memcpy(p->owner, owner, sizeof p->owner);
+    list_init(&p->in_queue);
+    return p;
+}
+
 int queue_enter(sqlock_op *op)
 {
     sqlock_lock *lock = op->lock;
@@ -97,22 +115,23 @@ int queue_enter(sqlock_op *op)
     assert(mutex_is_mine(&m->mu));
     if (op->in_queue != NULL)
         return 1;
-    if (manager_start_threads(m) != 0 || (p = sqlock_mem_alloc(sizeof *p + lock->name_len)) == NULL)
+    if (manager_start_threads(m) != 0 ||
+        (p = place_new(m, lock->ns, lock->ns_len, lock->name, lock->name_len, lock->owner)) == NULL)
         return 0;
-    p->m = m;
     p->op = op;
-    p->ns = lock->ns;
-    p->ns_len = lock->ns_len;
-    p->name_len = lock->name_len;
-    memcpy(p->name, lock->name, lock->name_len);
-    memcpy(p->owner, lock->owner, sizeof p->owner);
-    list_init(&p->in_queue);
     list_append(&m->queue.places, &p->in_queue);
     hash_put(&m->queue.owners, &p->by_owner, owner_key(p->owner));
     hash_put(&m->queue.names, &p->by_name, name_key(p->ns, p->ns_len, p->name, p->name_len));
     op->in_queue = p;
     worker_wake(m, queue_due(m));
     return 1;
+}
+
+static void place_let_leave(sqlock *m, struct place *p)
+{
+    list_append(&m->queue.leavers, &p->in_queue);
+    m->queue.leave_at = 0;
+    worker_wake(m, 0);
 }
 
 void queue_end(sqlock_op *op, int code)
@@ -129,14 +148,12 @@ void queue_end(sqlock_op *op, int code)
     list_remove(&p->in_queue);
     if (list_is_empty(&m->queue.places))
         queue_stop_hearing(m);
-    if (code == 0 || m->stopping) {
+    if (code == 0 || m->stopping || !p->sent) {
         sqlock_mem_free(p);
         return;
     }
     p->gives = code != SQLOCK_EUNSURE; /* else its handle settles what became of the request */
-    list_append(&m->queue.leavers, &p->in_queue);
-    m->queue.leave_at = 0;
-    worker_wake(m, 0);
+    place_let_leave(m, p);
 }
 
 static struct place *queue_find(const sqlock *m, const unsigned char owner[SQLOCK_OWNER_SIZE])
@@ -239,16 +256,37 @@ int64_t queue_due(const sqlock *m)
 
 /* ---- the beat -------------------------------------------------------------------------------- */
 
-/* The next in line looks when the holder's lease ends. Others need not look. */
-static void queue_read_row(sqlock *m, const sqlock_rows *rows, size_t row, int64_t sent)
+/* A waiter of this client that no op is behind: a server that took over has lost the request that
+ * took it out, or one that queued it came late. It leaves. */
+static void queue_read_ghost(sqlock *m, const sqlock_rows *rows, size_t row,
+                             const unsigned char owner[SQLOCK_OWNER_SIZE])
+{
+    size_t ns_len = 0, name_len = 0;
+    const void *ns = rows_bytes(rows, row, SQLOCK_COL_BEAT_NS, &ns_len);
+    const void *name = rows_bytes(rows, row, SQLOCK_COL_BEAT_NAME, &name_len);
+    struct place *p =
+        ns != NULL && name != NULL ? place_new(m, ns, ns_len, name, name_len, owner) : NULL;
+
+    if (p != NULL)
+        place_let_leave(m, p);
+}
+
+/* The next in line looks when the holder's lease ends. Others need not look. ghosts: the others
+ * that are to leave have left, so who is unknown is a ghost. */
+static void queue_read_row(sqlock *m, const sqlock_rows *rows, size_t row, int64_t sent, int ghosts)
 {
     int64_t left = rows_int(rows, row, SQLOCK_COL_LEFT, INT64_MIN);
     size_t len = 0;
     const void *owner = rows_bytes(rows, row, SQLOCK_COL_BEAT_OWNER, &len);
-    struct place *p = owner != NULL && len == SQLOCK_OWNER_SIZE ? queue_find(m, owner) : NULL;
+    struct place *p;
 
-    if (p == NULL)
+    if (owner == NULL || len != SQLOCK_OWNER_SIZE)
         return;
+    if ((p = queue_find(m, owner)) == NULL) {
+        if (ghosts)
+            queue_read_ghost(m, rows, row, owner);
+        return;
+    }
     p->number = rows_int(rows, row, SQLOCK_COL_BEAT_PLACE, 0);
     p->since = p->since != 0 ? p->since : sent;
     p->seen = 1;
@@ -262,12 +300,14 @@ static void queue_read_row(sqlock *m, const sqlock_rows *rows, size_t row, int64
  * over. */
 static void queue_read_beat(sqlock *m, const sqlock_rows *rows, int64_t sent)
 {
+    int ghosts = list_is_empty(&m->queue.leavers);
+
     LIST_EACH(at, &m->queue.places)
     {
         LIST_MEMBER(at, struct place, in_queue)->seen = 0;
     }
     for (size_t row = 0; row < sqlock_rows_count(rows); row++)
-        queue_read_row(m, rows, row, sent);
+        queue_read_row(m, rows, row, sent, ghosts);
     LIST_EACH(at, &m->queue.places)
     {
         struct place *p = LIST_MEMBER(at, struct place, in_queue);
@@ -286,7 +326,7 @@ static int64_t queue_errand_end(sqlock *m, int64_t now)
 }
 
 static int queue_send(sqlock *m, sqlock_stmt stmt, const sqlock_value *values, sqlock_rows *rows,
-                      int64_t *out_sent)
+                      int64_t *out_sent, sqlock_error *err)
 {
     struct errand e = {.use = POOL_RENEWALS,
                        .stmt = stmt,
@@ -300,6 +340,8 @@ static int queue_send(sqlock *m, sqlock_stmt stmt, const sqlock_value *values, s
     rc = errand_run(m, &e);
     mutex_lock(&m->mu);
     *out_sent = e.sent;
+    if (rc != 0 && err != NULL)
+        *err = e.err;
     return rc;
 }
 
@@ -311,7 +353,7 @@ static void queue_beat(sqlock *m)
     sqlock_rows rows;
 
     rows_init(&rows);
-    if (queue_send(m, SQLOCK_STMT_BEAT, values, &rows, &sent) == 0) {
+    if (queue_send(m, SQLOCK_STMT_BEAT, values, &rows, &sent, NULL) == 0) {
         m->queue.beat_at = sent + queue_interval(m);
         queue_lives(m, sent);
         queue_read_beat(m, &rows, sent);
@@ -336,6 +378,13 @@ int64_t queue_hear_due(const sqlock *m)
               texts_has(m->texts, SQLOCK_STMT_NOTIFY, NULL) == 0;
 
     return can ? m->queue.hear_at : TIME_NEVER;
+}
+
+void queue_is_deaf(sqlock *m)
+{
+    m->queue.hears = 0;
+    m->queue.beat_at = 0;
+    worker_wake(m, queue_due(m));
 }
 
 void queue_lend(sqlock *m)
@@ -437,43 +486,48 @@ static void queue_notify(sqlock *m, const struct answer *a)
         texts_has(m->texts, SQLOCK_STMT_NOTIFY, NULL) != 0)
         return;
     rows_init(&rows);
-    queue_send(m, SQLOCK_STMT_NOTIFY, values, &rows, &sent);
+    queue_send(m, SQLOCK_STMT_NOTIFY, values, &rows, &sent, NULL);
     rows_end(&rows);
 }
 
-/* Returns 1 if it has left, or gives up. */
-static int place_leave(sqlock *m, struct place *p)
+/* Returns when to try again. TIME_NEVER: it has left, or never can. While no server answers it
+ * stays in the list: a place that no one wants would cost others an offer. */
+static int64_t place_leave(sqlock *m, struct place *p)
 {
     sqlock_value values[] = {value_bytes(p->ns, p->ns_len), value_bytes(p->name, p->name_len),
                              value_bytes(p->owner, sizeof p->owner), value_int(p->gives)};
+    sqlock_error err = {0};
     struct answer a;
     sqlock_rows rows;
     int64_t sent;
-    int rc;
 
     rows_init(&rows);
-    rc = queue_send(m, SQLOCK_STMT_LEAVE, values, &rows, &sent);
+    queue_send(m, SQLOCK_STMT_LEAVE, values, &rows, &sent, &err);
     answer_clear(&a);
-    if (rc == 0 && sqlock_rows_count(&rows) > 0)
+    if (sqlock_rows_count(&rows) > 0)
         answer_read(&rows, 0, &a);
     rows_end(&rows);
     queue_notify(m, &a);
-    return (rc == 0 && a.outcome != SQLOCK_OUT_SKIPPED) || ++p->tries >= LEAVES_TRIED;
+    if (err.flags & (SQLOCK_RETRY | SQLOCK_RECONNECT))
+        return sqlock_now_us() + FAILED_US;
+    return a.outcome == SQLOCK_OUT_SKIPPED ? sqlock_now_us() + AGAIN_US : TIME_NEVER;
 }
 
 static void queue_let_leave(sqlock *m)
 {
     struct queue *q = &m->queue;
     struct place *p = LIST_MEMBER(q->leavers.next, struct place, in_queue);
+    int64_t again;
 
     list_remove(&p->in_queue);
     q->leaving++;
     q->leave_at = 0;
-    if (place_leave(m, p)) {
+    again = place_leave(m, p);
+    if (again == TIME_NEVER) {
         sqlock_mem_free(p);
     } else {
         list_append(&q->leavers, &p->in_queue);
-        q->leave_at = sqlock_now_us() + AGAIN_US;
+        q->leave_at = again;
     }
     q->leaving--;
     cond_wake_all(&q->left);

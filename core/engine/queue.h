@@ -19,11 +19,11 @@ struct place {
     int seen;       /* the last beat saw it there */
     int called;     /* the lock was offered to it, or may be: it has to look */
     int gives;      /* of one that leaves: it gives back what it was offered meanwhile */
-    int tries;      /* ... and has tried so often */
+    int sent;       /* a request was sent that may have queued it */
     unsigned char owner[SQLOCK_OWNER_SIZE];
-    const char *ns;
+    const char *name; /* behind ns, both without a NUL */
     size_t ns_len, name_len;
-    char name[]; /* without a NUL */
+    char ns[];
 };
 
 void queue_init(sqlock *m);
@@ -55,6 +55,8 @@ int64_t queue_hear_due(const sqlock *m);
 void queue_lend(sqlock *m);
 /* Listen until then, or until someone needs the thread or the connection. */
 void queue_hear(sqlock *m, int64_t until);
+/* No connection listens any more: waiters look until one does. */
+void queue_is_deaf(sqlock *m);
 /* End that. */
 void queue_stop_hearing(sqlock *m);
 /* Let those leave that still have to, until then. */

@@ -45,8 +45,10 @@ int waiting_send(sqlock_op *op, int64_t now)
                                                                     that listens */
     }
     acquire_set_end(op, now);
-    if (op->in_queue != NULL)
+    if (op->in_queue != NULL) {
         op->in_queue->called = 0;
+        op->in_queue->sent = 1;
+    }
     return OP_SEND(
         op, SQLOCK_STMT_QUEUE, value_bytes(lock->ns, lock->ns_len),
         value_bytes(lock->name, lock->name_len), value_bytes(lock->owner, sizeof lock->owner),

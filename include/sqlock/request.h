@@ -169,7 +169,9 @@ enum {
 /* beat: a row for each waiter of the client; the place of the first row is 0, and it has no owner */
 enum {
     SQLOCK_COL_BEAT_PLACE = 2,
-    SQLOCK_COL_BEAT_OWNER = 5 /* left and now as above */
+    SQLOCK_COL_BEAT_OWNER = 5, /* left and now as above */
+    SQLOCK_COL_BEAT_NS = 6,
+    SQLOCK_COL_BEAT_NAME = 7
 };
 /* sweep: token, left, now, since, label and name as above. The row with outcome DONE is the page
  * itself: its token is the number of rows, its name and namespace are those of the last one.

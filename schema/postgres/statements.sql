@@ -1433,7 +1433,7 @@ WHERE h.ns = :ns AND h.name = :name;
 -- :block beat
 -- The client lives, for :alive from now on. It need not wait for the disk: after a crash the next one says it again.
 -- Answers with all that wait for it: their places, and how long the lock's lease still runs. An owner that is missing was
--- offered the lock, or passed over: it looks by itself. The first row only says that it was done.
+-- offered the lock, or passed over: it looks by itself. One that the client does not know is to leave. The first row only says that it was done.
 -- Tables come in the order in which all statements and migrations lock them.
 -- :session = 1: this session listens for the client, and holds the advisory lock from now on. It may be that another one
 -- holds it: a look of this moment, or a session of ours whose end the server has not noticed yet. Then the client does not
@@ -1448,7 +1448,7 @@ WITH r AS (
     SELECT p.id FROM {client} p
     WHERE p.id <> :client AND {living} AND p.id = ANY (SELECT r.client FROM r)
 ), o AS (
-    SELECT r.owner, r.exp, r.client, row_number() OVER (PARTITION BY r.ns, r.name ORDER BY r.ticket) AS place
+    SELECT r.owner, r.exp, r.client, r.ns, r.name, row_number() OVER (PARTITION BY r.ns, r.name ORDER BY r.ticket) AS place
     FROM r WHERE r.client = :client OR r.client = ANY (SELECT c.id FROM c)
 ), b AS (
     INSERT INTO {client} (id, alive_until, session)
@@ -1461,9 +1461,9 @@ WITH r AS (
     WHERE p.id = ANY (ARRAY(SELECT g.id FROM {client} g WHERE g.alive_until < (SELECT {now} - {gone}) LIMIT 10
                             FOR UPDATE SKIP LOCKED))
 )
-SELECT 0, {DONE}, 0::bigint, NULL::bigint, {now}, NULL::bytea FROM b
+SELECT 0, {DONE}, 0::bigint, NULL::bigint, {now}, NULL::bytea, NULL::bytea, NULL::bytea FROM b
 UNION ALL
-SELECT 0, {DONE}, o.place, o.exp - {now}, {now}, o.owner FROM o WHERE o.client = :client;
+SELECT 0, {DONE}, o.place, o.exp - {now}, {now}, o.owner, o.ns, o.name FROM o WHERE o.client = :client;
 
 -- :block notify
 -- Wakes a waiter of another client. In a transaction of its own that writes nothing, so that it waits for no disk, and no

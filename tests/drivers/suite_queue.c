@@ -247,6 +247,24 @@ TEST_IF(GUARDS, test_P11_open_guard_keeps_the_lock_from_the_waiter)
     give(t.lock);
 }
 
+/* As after a failover that has lost the request by which one left: its client does not know of it.
+ * The waiter itself is out of the queue, and comes again behind it. */
+TEST_IF(SQL, test_P23_place_that_no_one_knows_of_is_given_up, a, b)
+{
+    sqlock_lock *lock = take(a, "nightly");
+    struct waiter t;
+    int64_t released;
+
+    queue_up(&t, b, 60000);
+    run_past(w, "UPDATE {waiter} SET owner = client");
+    sleep_ms(2500); /* two beats */
+    released = now_us();
+    give(lock);
+    served(&t);
+    assert_between(0, t.ended_us - released, (OFFER_MS - 300) * INT64_C(1000));
+    give(t.lock);
+}
+
 static struct family {
     struct world *w;
     int go[2];
