@@ -406,8 +406,8 @@ FROM i FULL JOIN g ON g.ord = i.ord LEFT JOIN {lock} h ON h.ns = i.ns AND h.name
 -- guard's lock is not touched: the name is granted to no one before the guard's transaction ends.
 -- Always one row. As in acquire, the second step only says why nothing was freed. SKIPPED: look again. If it
 -- was sent before, the answer that named the next holder may have been lost. So this one names it too.
--- During the grace after a loss the lock is only freed: another holder, whose grant this server has lost, may still
--- believe in it. The first waiter looks then, by its own grace.
+-- During the waiter's grace after a loss the lock is only freed: another holder, whose grant this server has lost, may
+-- still believe in it.
 -- :step
 UPDATE {lock} l SET owner = NULL, exp = NULL, since = NULL, label = NULL,
     ended_owner = l.owner, ended_token = l.token, ended_why = {ENDED_RELEASED}, idle_since = {now}
@@ -420,42 +420,45 @@ SELECT 1 FROM {lock} l WHERE l.ns = :ns AND l.name = :name AND l.kind = 0 FOR NO
 WITH q AS (
     SELECT l.changes FROM {lock} l WHERE l.ns = :ns AND l.name = :name
 ), k AS (
-    SELECT c.ns, c.name, c.token, greatest(c.token, m.fence_floor) AS above, c.changes, c.client, c.passes, {now} AS t
+    SELECT c.ns, c.name, c.token, greatest(c.token, m.fence_floor) AS above, c.changes, c.client, c.passes, m.lost_at, m.longest,
+           {now} AS t
     FROM {lock} c, {meta} m
     WHERE c.ns = :ns AND c.name = :name AND c.kind = 0
       AND c.owner = :owner AND c.token = :token AND c.waiters <> 0
-      AND m.id = 1 AND {known} AND {durable} AND {now} >= (m.lost_at + m.longest)
+      AND m.id = 1 AND {known} AND {durable}
     FOR UPDATE OF c SKIP LOCKED
 ), s AS (
     SELECT k.* FROM k JOIN q ON q.changes = k.changes
 ), first AS (
-    SELECT f.ticket, f.owner, f.client, f.ttl, f.label
+    SELECT f.ticket, f.owner, f.client, f.ttl, f.label, f.grace
     FROM s CROSS JOIN LATERAL (
-        SELECT w.ticket, w.owner, w.client, w.ttl, w.label FROM {waiter} w
+        SELECT w.ticket, w.owner, w.client, w.ttl, w.label, w.grace FROM {waiter} w
         WHERE w.ns = s.ns AND w.name = s.name
           AND EXISTS (SELECT 1 FROM {client} p WHERE p.id = w.client AND {living})
         ORDER BY w.ns, w.name, w.ticket LIMIT 1) f
 ), own AS (
-    SELECT f.ticket, f.owner, f.client, f.ttl, f.label
+    SELECT f.ticket, f.owner, f.client, f.ttl, f.label, f.grace
     FROM s CROSS JOIN LATERAL (
-        SELECT w.ticket, w.owner, w.client, w.ttl, w.label FROM {waiter} w
+        SELECT w.ticket, w.owner, w.client, w.ttl, w.label, w.grace FROM {waiter} w
         WHERE w.client = s.client AND w.ns = s.ns AND w.name = s.name
         ORDER BY w.client, w.ns, w.name, w.ticket LIMIT 1) f
     WHERE s.passes < {passes} AND EXISTS (SELECT 1 FROM {client} p WHERE p.id = s.client AND p.alive_until > s.t)
 ), h AS (
-    SELECT own.ticket, own.owner, own.client, own.ttl, own.label, 1 AS passed FROM own
+    SELECT own.ticket, own.owner, own.client, own.ttl, own.label, own.grace, 1 AS passed FROM own
     UNION ALL
-    SELECT f.ticket, f.owner, f.client, f.ttl, f.label, 0 FROM first f WHERE NOT EXISTS (SELECT 1 FROM own)
+    SELECT f.ticket, f.owner, f.client, f.ttl, f.label, f.grace, 0 FROM first f WHERE NOT EXISTS (SELECT 1 FROM own)
+), a AS (
+    SELECT s.* FROM s WHERE NOT EXISTS (SELECT 1 FROM h WHERE s.t < (s.lost_at + least(s.longest, h.grace)))
 ), d AS (
     SELECT w.ticket
-    FROM s JOIN {waiter} w ON w.ns = s.ns AND w.name = s.name LEFT JOIN {client} p ON p.id = w.client
+    FROM a s JOIN {waiter} w ON w.ns = s.ns AND w.name = s.name LEFT JOIN {client} p ON p.id = w.client
     WHERE w.ticket = (SELECT h.ticket FROM h)
        OR w.ticket < coalesce((SELECT f.ticket FROM first f), {last_ticket}) AND (p.alive_until > s.t) IS NOT TRUE
 ), r AS (
-    SELECT CASE WHEN EXISTS (SELECT 1 FROM s JOIN {waiter} w ON w.ns = s.ns AND w.name = s.name
+    SELECT CASE WHEN EXISTS (SELECT 1 FROM a s JOIN {waiter} w ON w.ns = s.ns AND w.name = s.name
                              WHERE w.ticket <> ALL (ARRAY(SELECT d.ticket FROM d))) THEN 1 ELSE 0 END AS more
 ), x AS (
-    DELETE FROM {waiter} w USING s, d WHERE w.ns = s.ns AND w.name = s.name AND w.ticket = d.ticket
+    DELETE FROM {waiter} w USING a s, d WHERE w.ns = s.ns AND w.name = s.name AND w.ticket = d.ticket
 )
 UPDATE {lock} l SET
     owner = h.owner, token = CASE WHEN h.owner IS NULL THEN l.token ELSE s.above + 1 END,
@@ -466,7 +469,7 @@ UPDATE {lock} l SET
     ended_owner = l.owner, ended_token = l.token, ended_why = {ENDED_RELEASED},
     idle_since = CASE WHEN h.owner IS NULL THEN s.t END, changes = l.changes + 1,
     waiters = r.more, next_ticket = l.next_ticket * r.more
-FROM r CROSS JOIN s LEFT JOIN h ON true
+FROM r CROSS JOIN a s LEFT JOIN h ON true
 WHERE l.ns = :ns AND l.name = :name AND l.kind = 0 AND l.owner = :owner AND l.token = :token
 RETURNING 0, {DONE}, s.token, NULL::bigint, s.t, NULL::bigint, NULL::bytea, NULL::bigint, h.client, h.owner,
     l.token, l.exp - s.t, h.passed;
@@ -1271,8 +1274,7 @@ SELECT 0, {BROKEN} FROM {broken} b WHERE b.ns = :ns AND b.name = :name AND b.tok
 -- Waiters that are passed over lose their place, and queue anew when they find out. One whose session has just ended is
 -- only left out: its client may connect again.
 -- The row may have been deleted while there were waiters, and made anew: tickets go on behind theirs.
--- During the grace after a loss nothing is offered, because only an acquirer knows its grace: it is granted what is its
--- turn.
+-- During its grace after a loss a waiter is offered nothing, and no other before it.
 -- :waits = 0: not to be queued; but whoever finds the lock free with waiters passes it on.
 -- place: 1 is the next in line; NULL: not in the queue.
 -- :step first
@@ -1282,7 +1284,7 @@ WITH q AS (
     SELECT l.changes FROM {lock} l WHERE l.ns = :ns AND l.name = :name
 ), k AS (
     SELECT c.ns, c.name, c.owner, c.token, c.exp, c.since, c.label, c.client, c.offered, c.next_ticket, c.changes,
-           m.fence_floor, {now} AS t, {graced} AS graced, {grace_end} AS grace_end, m.lost_at + m.longest AS loss_end
+           m.fence_floor, {now} AS t, {graced} AS graced, {grace_end} AS grace_end, m.lost_at, m.longest
     FROM {lock} c, {meta} m
     WHERE c.ns = :ns AND c.name = :name AND c.kind = 0 AND m.id = 1 AND {known}
       AND (c.ended_why <> {ENDED_RELEASED} OR (c.ended_owner = :owner) IS NOT TRUE)
@@ -1298,18 +1300,19 @@ WITH q AS (
     SELECT 1 FROM {lock} l WHERE (l.ns, l.name) = (SELECT s.ns, s.name FROM s WHERE s.own OR s.free)
     FOR UPDATE SKIP LOCKED
 ), h AS (
-    SELECT f.ticket, f.owner, f.client, f.ttl, f.label
+    SELECT f.ticket, f.owner, f.client, f.ttl, f.label, f.grace
     FROM s CROSS JOIN LATERAL (
-        SELECT w.ticket, w.owner, w.client, w.ttl, w.label FROM {waiter} w
+        SELECT w.ticket, w.owner, w.client, w.ttl, w.label, w.grace FROM {waiter} w
         WHERE w.ns = s.ns AND w.name = s.name AND (w.client = s.late) IS NOT TRUE
           AND (w.client = :client OR EXISTS (SELECT 1 FROM {client} p WHERE p.id = w.client AND {living}))
         ORDER BY w.ns, w.name, w.ticket LIMIT 1) f
     WHERE s.free
 ), d AS (
     SELECT s.*, h.ticket AS h_ticket, h.owner AS h_owner, h.client AS h_client, h.ttl AS h_ttl, h.label AS h_label,
+           s.lost_at + least(s.longest, h.grace) AS h_end,
            CASE WHEN NOT (s.own OR s.free) OR NOT EXISTS (SELECT 1 FROM f) THEN 0
                 WHEN s.own OR h.owner IS NULL OR h.owner = :owner THEN 1
-                WHEN s.t < s.loss_end THEN 0
+                WHEN s.t < (s.lost_at + least(s.longest, h.grace)) THEN 0
                 ELSE 2 END AS act,
            (SELECT w.ticket FROM {waiter} w WHERE w.ns = s.ns AND w.name = s.name AND w.owner = :owner) AS mine,
            greatest(s.next_ticket, (SELECT max(w.ticket) FROM {waiter} w WHERE w.ns = s.ns AND w.name = s.name)) + 1 AS ticket
@@ -1334,8 +1337,8 @@ WITH q AS (
 ), x AS (
     DELETE FROM {waiter} w USING e, g WHERE w.ns = e.ns AND w.name = e.name AND w.ticket = g.ticket
 ), a AS (
-    INSERT INTO {waiter} (ns, name, ticket, owner, client, ttl, label, since)
-    SELECT e.ns, e.name, e.ticket, :owner, :client, :ttl, :label, e.t FROM e
+    INSERT INTO {waiter} (ns, name, ticket, owner, client, ttl, grace, label, since)
+    SELECT e.ns, e.name, e.ticket, :owner, :client, :ttl, greatest(:grace, 0), :label, e.t FROM e
     WHERE e.comes AND CASE WHEN e.act = 0 THEN {unwaited} ELSE true END
 ), z AS (
     UPDATE {client} p SET alive_until = 0
@@ -1366,13 +1369,13 @@ WITH q AS (
 SELECT 0,
        CASE WHEN e.act = 1 THEN {DONE}
             WHEN e.act = 2 OR e.exp > e.t THEN {HELD}
-            WHEN e.graced OR e.t < e.loss_end THEN {GRACE}
+            WHEN e.graced OR e.t < e.h_end THEN {GRACE}
             ELSE {SKIPPED} END,
        coalesce(u.token, e.token),
        CASE WHEN e.act > 0 THEN u.exp - e.t
             WHEN e.exp > e.t THEN e.exp - e.t
             WHEN e.graced THEN e.grace_end - e.t
-            WHEN e.t < e.loss_end THEN e.loss_end - e.t
+            WHEN e.t < e.h_end THEN e.h_end - e.t
             ELSE e.exp - e.t END,
        e.t, coalesce(u.since, e.since), coalesce(u.label, e.label), r.place,
        CASE WHEN e.act = 2 THEN e.h_client END, CASE WHEN e.act = 2 THEN e.h_owner END

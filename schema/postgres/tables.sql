@@ -63,6 +63,7 @@ CREATE TABLE {waiter} (
     owner bytea NOT NULL,                     -- as in {lock}: who is granted the lock
     client bytea NOT NULL,                    -- the program's manager that waits
     ttl bigint NOT NULL,                      -- the lease that it wants
+    grace bigint NOT NULL,                    -- after a loss it is offered nothing for so long
     label bytea,                              -- as in {lock}
     since bigint NOT NULL,                    -- it waits since then
     PRIMARY KEY (ns, name, ticket)

@@ -11,12 +11,13 @@ enum { SETTLE_MS = 3000 };
 
 /* ---- locks ----------------------------------------------------------------------------------- */
 
-/* The longest lease of a client that died may still run. */
+/* The longest lease of a client that died may still run. And in the grace of a waiter that died
+ * without a word nobody behind it is granted anything until its three seconds are over. */
 static void take_each_name(struct cell *c, sqlock *m)
 {
     sqlock_acquire_opts opts = SQLOCK_ACQUIRE_OPTS_INIT;
 
-    opts.wait_ms = c->lease_ms + 2000;
+    opts.wait_ms = c->lease_ms + 4000;
     opts.lease_ms = 5000;
     opts.flags = SQLOCK_NO_RENEW;
     for (int i = 0; i < CELL_NAMES; i++) {
