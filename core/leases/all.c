@@ -76,6 +76,12 @@ static int64_t all_answer_ms(const struct all *a)
     return ms;
 }
 
+/* The end of each try. A caller that does not wait has request_ms, as with one name. */
+static int64_t all_until(const struct all *a)
+{
+    return a->deadline == TIME_NEVER || a->o.wait_ms == 0 ? TIME_NEVER : a->deadline + ALL_LATE_US;
+}
+
 /* Try for all names but number `held`. While that one is held, wait for the others for a moment.
  * Its length is random: of two callers that hold what the other one wants, one gives up first. */
 static int all_try(struct all *a, size_t held)
@@ -84,9 +90,7 @@ static int all_try(struct all *a, size_t held)
     uint32_t most = (uint32_t)(backoff_span(a->rounds++) / 1000);
 
     o.wait_ms = held == a->n ? 0 : all_wait(a, sqlock_random_below(most) + all_answer_ms(a));
-    return many_acquire(a->m, a->names, a->n, held, &o,
-                        a->deadline == TIME_NEVER ? TIME_NEVER : a->deadline + ALL_LATE_US,
-                        a->locks, a->codes, &a->err);
+    return many_acquire(a->m, a->names, a->n, held, &o, all_until(a), a->locks, a->codes, &a->err);
 }
 
 /* A reply was lost, and what it may have granted was given back. */

@@ -248,6 +248,18 @@ TEST(test_P8_all_or_none_goes_on_where_answers_are_slow, a, b)
     sqlock_lock_free(forget(on_way));
 }
 
+/* A try of all may take as long as a try of one. */
+TEST(test_P8_all_or_none_without_a_wait_has_time_for_slow_answers, a)
+{
+    static const char *const names[] = {"a", "b"};
+    sqlock_acquire_opts o = wait_opts(0, 10000, 0);
+    sqlock_lock *locks[2];
+
+    fault(w, SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_SLOW, ALWAYS, 150);
+    ok(sqlock_acquire_all(a, names, 2, &o, locks, &said));
+    ok(sqlock_end_each(locks, 2, NULL, &said));
+}
+
 /* Nothing is left: so it is no EUNSURE. */
 TEST(test_P8_all_or_none_ends_in_time_where_no_answer_comes, a)
 {
