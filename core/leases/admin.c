@@ -28,23 +28,37 @@ static void info_read(const sqlock_rows *rows, size_t row, sqlock_info *out)
     answer_holder(&a, &out->holder);
 }
 
-static int list_fetch(sqlock *m, const char *after, size_t after_len, const sqlock_list_opts *o,
-                      int limit, sqlock_rows *rows, sqlock_error *err)
+/* The table takes what a stranger writes into it. */
+static int info_check(const sqlock_info *info, sqlock_error *err)
 {
-    int64_t deadline = sqlock_now_us() + m->request_us;
-    const char *prefix = o->prefix != NULL ? o->prefix : "";
-    sqlock_value values[] = {
-        value_bytes(m->ns, m->ns_len),
-        value_bytes(after, after_len),
-        value_bytes(prefix, strlen(prefix)),
-        value_int((o->flags & SQLOCK_LIST_FREE) != 0),
-        value_int(limit),
-    };
+    if (info->name != NULL && info->name_len <= SQLOCK_NAME_MAX)
+        return 0;
+    return sqlock_error_set(err, SQLOCK_ECORRUPT, 0, "a row has a name of %zu bytes",
+                            info->name_len);
+}
+
+/* ---- page by page ---------------------------------------------------------------------------- */
+
+struct listing {
+    sqlock *m;
+    const char *verb; /* for errors */
+    int (*fetch)(struct listing *l, sqlock_rows *rows, sqlock_error *err);
+    int (*each)(struct listing *l, const sqlock_info *info); /* calls the user's function */
+    sqlock_list_fn fn;
+    void *user;
+    char name[SQLOCK_NAME_MAX + 1]; /* of the last row: the next page begins behind it */
+    size_t name_len;
+    sqlock_list_opts o;
+};
+
+static int listing_send(sqlock *m, sqlock_stmt stmt, const sqlock_value *values, sqlock_rows *rows,
+                        sqlock_error *err)
+{
     struct errand e = {.use = POOL_CALLS,
-                       .stmt = SQLOCK_STMT_LIST,
+                       .stmt = stmt,
                        .values = values,
                        .n = 1,
-                       .deadline = deadline,
+                       .deadline = sqlock_now_us() + m->request_us,
                        .rows = rows};
 
     if (errand_run(m, &e) == 0)
@@ -53,38 +67,82 @@ static int list_fetch(sqlock *m, const char *after, size_t after_len, const sqlo
     return error_give(err, &e.err);
 }
 
+static int listing_row(struct listing *l, const sqlock_rows *rows, size_t row, int *out_stop,
+                       sqlock_error *err)
+{
+    sqlock_info info;
+    int rc;
+
+    info_read(rows, row, &info);
+    if ((rc = info_check(&info, err)) != 0)
+        return rc;
+    *out_stop = l->each(l, &info);
+    l->name_len = info.name_len;
+    memcpy(l->name, info.name, info.name_len);
+    return 0;
+}
+
+/* Returns what the user's function returned to stop, or the error's code. */
+static int listing_run(struct listing *l, sqlock_error *err)
+{
+    sqlock_rows *rows = rows_new();
+    size_t n = PAGE;
+    int rc = 0, stop = 0;
+
+    if (rows == NULL)
+        return error_nomem(err);
+    while (rc == 0 && stop == 0 && n == PAGE) {
+        if ((rc = l->fetch(l, rows, err)) == 0)
+            n = sqlock_rows_count(rows);
+        for (size_t i = 0; rc == 0 && stop == 0 && i < n; i++)
+            rc = listing_row(l, rows, i, &stop, err);
+    }
+    rows_free(rows);
+    if (rc != 0)
+        error_prefix(err, "%s", l->verb);
+    return rc != 0 ? rc : stop;
+}
+
+/* ---- locks ----------------------------------------------------------------------------------- */
+
+static int list_fetch(sqlock *m, const char *after, size_t after_len, const sqlock_list_opts *o,
+                      int limit, sqlock_rows *rows, sqlock_error *err)
+{
+    const char *prefix = o->prefix != NULL ? o->prefix : "";
+    sqlock_value values[] = {
+        value_bytes(m->ns, m->ns_len),
+        value_bytes(after, after_len),
+        value_bytes(prefix, strlen(prefix)),
+        value_int((o->flags & SQLOCK_LIST_FREE) != 0),
+        value_int(limit),
+    };
+
+    return listing_send(m, SQLOCK_STMT_LIST, values, rows, err);
+}
+
+static int list_page(struct listing *l, sqlock_rows *rows, sqlock_error *err)
+{
+    return list_fetch(l->m, l->name, l->name_len, &l->o, PAGE, rows, err);
+}
+
+static int list_each(struct listing *l, const sqlock_info *info)
+{
+    return l->fn(info, l->user);
+}
+
 int sqlock_list(sqlock *m, const sqlock_list_opts *opts, sqlock_list_fn fn, void *user,
                 sqlock_error *err)
 {
     UNCANCELLED;
-    sqlock_list_opts o;
-    sqlock_rows *rows;
-    sqlock_info info;
-    char after[SQLOCK_NAME_MAX] = "";
-    size_t after_len = 0, n = PAGE;
+    struct listing l = {
+        .m = m, .verb = "list", .fetch = list_page, .each = list_each, .fn = fn, .user = user};
     int rc;
 
-    if ((rc = check_alive(m, err)) != 0 || (rc = check_list_opts(opts, &o, err)) != 0)
+    if ((rc = check_alive(m, err)) != 0 || (rc = check_list_opts(opts, &l.o, err)) != 0)
         return rc;
     if (fn == NULL)
         return sqlock_error_set(err, SQLOCK_EINVAL, 0, "list: fn is NULL");
-    if ((rows = rows_new()) == NULL)
-        return error_nomem(err);
-    while (rc == 0 && n == PAGE) {
-        if ((rc = list_fetch(m, after, after_len, &o, PAGE, rows, err)) != 0) {
-            error_prefix(err, "list");
-            break;
-        }
-        n = sqlock_rows_count(rows);
-        for (size_t i = 0; rc == 0 && i < n; i++) {
-            info_read(rows, i, &info);
-            rc = fn(&info, user);
-            after_len = info.name_len;
-            memcpy(after, info.name, after_len);
-        }
-    }
-    rows_free(rows);
-    return rc;
+    return listing_run(&l, err);
 }
 
 /* Names come in byte order, so a name is the first of those that begin with it. */
@@ -128,6 +186,8 @@ int sqlock_find(sqlock *m, const char *name, sqlock_info *out, sqlock_error *err
         rc = list_find_row(m, name, name_len, out, err);
     return check_context(err, "find", name, name_len, rc);
 }
+
+/* ---- breaking -------------------------------------------------------------------------------- */
 
 /* What comes next. An older schema has no place for a note, and an older driver has no request for
  * it. They can break a lock all the same (P20). */

@@ -302,6 +302,30 @@ TEST(test_a_meta_table_that_lost_its_row_grants_nothing)
     assert_code(SQLOCK_ECORRUPT, db_try_migrate(db, &err), &err);
 }
 
+static int count_info(const sqlock_info *info, void *user)
+{
+    (void)info;
+    ++*(int *)user;
+    return 0;
+}
+
+/* The table has no CHECKs: a stranger with the right to write can write any name. */
+TEST(test_list_reports_a_row_whose_name_is_too_long)
+{
+    struct db db = new_migrated();
+    sqlock *m = db_open(db);
+    int n = 0;
+
+    sqlock_lock_free(lock_take(m, "a", 0, SQLOCK_NO_RENEW));
+    pg_exec("INSERT INTO %s.sqlock_lock (ns, name, token, owner, exp, since) SELECT ns, "
+            "decode(repeat('62', 2000), 'hex'), token, owner, exp, since FROM %s.sqlock_lock",
+            db.schema, db.schema);
+    assert_error(SQLOCK_ECORRUPT, "list: a row has a name of 2000 bytes",
+                 sqlock_list(m, NULL, count_info, &n, &err), &err);
+    assert_int_equal(n, 1);
+    sqlock_close(m);
+}
+
 /* A commit that the synchronous standby need not have is not what the server is to wait for. */
 TEST(test_commits_that_pass_the_standby_by_are_refused_without_settings)
 {
