@@ -1,4 +1,4 @@
-/* Lists locks and breaks them. */
+/* Lists locks and who waits for them, and breaks locks. */
 #include <string.h>
 
 #include <sqlock/admin.h>
@@ -44,11 +44,17 @@ struct listing {
     const char *verb; /* for errors */
     int (*fetch)(struct listing *l, sqlock_rows *rows, sqlock_error *err);
     int (*each)(struct listing *l, const sqlock_info *info); /* calls the user's function */
-    sqlock_list_fn fn;
+    union {
+        sqlock_list_fn lock;
+        sqlock_waiter_fn waiter;
+    } fn;
     void *user;
     char name[SQLOCK_NAME_MAX + 1]; /* of the last row: the next page begins behind it */
     size_t name_len;
+    int64_t ticket, place; /* the same, of a waiter */
     sqlock_list_opts o;
+    char below[SQLOCK_NAME_MAX + 1]; /* of waiters: names smaller than this */
+    size_t below_len;
 };
 
 static int listing_send(sqlock *m, sqlock_stmt stmt, const sqlock_value *values, sqlock_rows *rows,
@@ -127,7 +133,7 @@ static int list_page(struct listing *l, sqlock_rows *rows, sqlock_error *err)
 
 static int list_each(struct listing *l, const sqlock_info *info)
 {
-    return l->fn(info, l->user);
+    return l->fn.lock(info, l->user);
 }
 
 int sqlock_list(sqlock *m, const sqlock_list_opts *opts, sqlock_list_fn fn, void *user,
@@ -135,7 +141,7 @@ int sqlock_list(sqlock *m, const sqlock_list_opts *opts, sqlock_list_fn fn, void
 {
     UNCANCELLED;
     struct listing l = {
-        .m = m, .verb = "list", .fetch = list_page, .each = list_each, .fn = fn, .user = user};
+        .m = m, .verb = "list", .fetch = list_page, .each = list_each, .fn.lock = fn, .user = user};
     int rc;
 
     if ((rc = check_alive(m, err)) != 0 || (rc = check_list_opts(opts, &l.o, err)) != 0)
@@ -185,6 +191,83 @@ int sqlock_find(sqlock *m, const char *name, sqlock_info *out, sqlock_error *err
         (rc = check_size(out->size, "the size of out is not set", err)) == 0)
         rc = list_find_row(m, name, name_len, out, err);
     return check_context(err, "find", name, name_len, rc);
+}
+
+/* ---- who waits ------------------------------------------------------------------------------- */
+
+static int waiters_page(struct listing *l, sqlock_rows *rows, sqlock_error *err)
+{
+    sqlock *m = l->m;
+    sqlock_value values[] = {
+        value_bytes(m->ns, m->ns_len),
+        value_bytes(l->name, l->name_len),
+        value_int(l->ticket),
+        value_bytes(l->below, l->below_len),
+        value_int(PAGE),
+    };
+
+    return listing_send(m, SQLOCK_STMT_WAITERS, values, rows, err);
+}
+
+static int waiters_each(struct listing *l, const sqlock_info *info)
+{
+    sqlock_waiter w = {.size = sizeof w, .name = info->name, .name_len = info->name_len};
+
+    if (info->name_len != l->name_len || memcmp(info->name, l->name, l->name_len) != 0)
+        l->place = 0;
+    w.place = ++l->place;
+    l->ticket = info->holder.token;
+    w.waited_ms = info->holder.held_ms;
+    memcpy(w.owner, info->owner, sizeof w.owner);
+    memcpy(w.label, info->holder.label, sizeof w.label);
+    return l->fn.waiter(&w, l->user);
+}
+
+/* No name contains a NUL, so the next key behind a name ends with one. No name has a byte ff. */
+static void waiters_bounds(struct listing *l, const char *name, size_t name_len)
+{
+    l->ticket = -1;
+    if (name == NULL) {
+        l->below[l->below_len++] = '\xff';
+        return;
+    }
+    memcpy(l->name, name, name_len);
+    memcpy(l->below, name, name_len);
+    l->name_len = name_len;
+    l->below_len = name_len + 1;
+}
+
+static int waiters_are_kept(const sqlock *m, sqlock_error *err)
+{
+    if (texts_has(m->texts, SQLOCK_STMT_WAITERS, NULL) == 0)
+        return 0;
+    return sqlock_error_set(err, SQLOCK_EREFUSED, 0,
+                            "list waiters: this database has no queue of waiters: each tries again "
+                            "and again, and leaves no trace");
+}
+
+int sqlock_list_waiters(sqlock *m, const char *name, sqlock_waiter_fn fn, void *user,
+                        sqlock_error *err)
+{
+    UNCANCELLED;
+    struct listing l = {.m = m,
+                        .verb = "list waiters",
+                        .fetch = waiters_page,
+                        .each = waiters_each,
+                        .fn.waiter = fn,
+                        .user = user};
+    size_t name_len = 0;
+    int rc;
+
+    if ((rc = check_alive(m, err)) != 0 ||
+        (name != NULL && (rc = check_name(name, &name_len, err)) != 0))
+        return rc;
+    if (fn == NULL)
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0, "list waiters: fn is NULL");
+    if ((rc = waiters_are_kept(m, err)) != 0)
+        return rc;
+    waiters_bounds(&l, name, name_len);
+    return listing_run(&l, err);
 }
 
 /* ---- breaking -------------------------------------------------------------------------------- */

@@ -4,6 +4,7 @@
 #include <sqlock/async.h>
 
 #include "core/engine/arguments.h"
+#include "core/leases/acquire.h"
 #include "core/leases/leases.h"
 
 int async_go(sqlock_op *op, sqlock_op **out_op, sqlock_error *err)
@@ -45,6 +46,19 @@ int sqlock_op_step(sqlock_op *op)
     done = op->done;
     mutex_unlock(&op->m->mu);
     return done;
+}
+
+int64_t sqlock_op_place(sqlock_op *op)
+{
+    UNCANCELLED;
+    int64_t place;
+
+    if (op_is_parents(op))
+        return 0;
+    mutex_lock(&op->m->mu);
+    place = waiting_number(op);
+    mutex_unlock(&op->m->mu);
+    return place;
 }
 
 void sqlock_op_cancel(sqlock_op *op)

@@ -44,6 +44,33 @@ SQLOCK_API SQLOCK_CHECKED int sqlock_list(sqlock *m, const sqlock_list_opts *opt
  *          SQLOCK_EINVAL, SQLOCK_EFORK, SQLOCK_EGUARDED as sqlock_list(), or the database's codes. */
 SQLOCK_API SQLOCK_CHECKED int sqlock_find(sqlock *m, const char *name, sqlock_info *out, sqlock_error *err);
 
+/* One that waits for a lock, in the queue of the database. */
+typedef struct sqlock_waiter {
+    uint32_t size;
+    const char *name; /* of the lock; ends with NUL; name_len bytes */
+    size_t name_len;
+    int64_t place;                          /* 1: the next in line */
+    int64_t waited_ms;                      /* since it has its place */
+    unsigned char owner[SQLOCK_OWNER_SIZE]; /* who is granted the lock then */
+    char label[SQLOCK_LABEL_MAX + 1];       /* as in sqlock_holder */
+} sqlock_waiter;
+
+/* Return 0 to go on, anything else to stop. waiter and what it points to live during the call. */
+typedef int (*sqlock_waiter_fn)(const sqlock_waiter *waiter, void *user);
+
+/* List who waits for the lock called name, the next in line first. NULL: for all locks of the
+ * manager's namespace, in byte order of their names. Who was offered the lock waits no more:
+ * sqlock_find() shows it as the holder. Waiters whose program has ended are left out, because they
+ * are passed over. So is who waits for less than 50 ms, which takes no place. Page by page, so not
+ * one moment's picture.
+ * Threads: any. Blocks until it is done. fn may call the library.
+ * Returns: 0, what fn returned to stop, or
+ *          SQLOCK_EREFUSED this database has no queue: its waiters try again and again
+ *          SQLOCK_EDENIED  it needs the right to read who waits
+ *          SQLOCK_EINVAL, SQLOCK_ENOMEM, SQLOCK_EFORK, or the database's codes. */
+SQLOCK_API SQLOCK_CHECKED int sqlock_list_waiters(sqlock *m, const char *name, sqlock_waiter_fn fn,
+                                                  void *user, sqlock_error *err);
+
 /* Break the grant with this token (from sqlock_find or sqlock_holder), so that the next acquire
  * gets the lock. Its holder must be known to be dead: one that lives learns of the break at its
  * next renewal, and until then only the token protects your data.

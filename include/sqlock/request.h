@@ -97,8 +97,9 @@ extern "C" {
       "b:ns b:name b:owner i:ttl i:not_after i:grace b:label b:client i:waits", 1,                 \
       SQLOCK_REQ_FORGOTTEN | SQLOCK_REQ_PACES)                                                     \
     X(LEAVE, "leave", "b:ns b:name b:owner i:gives", 1, SQLOCK_REQ_HARMLESS)                       \
-    X(BEAT, "beat", "b:client i:alive i:session", 1, SQLOCK_REQ_HARMLESS)                                    \
-    X(NOTIFY, "notify", "b:client b:owner", 1, SQLOCK_REQ_READS)
+    X(BEAT, "beat", "b:client i:alive i:session", 1, SQLOCK_REQ_HARMLESS)                          \
+    X(NOTIFY, "notify", "b:client b:owner", 1, SQLOCK_REQ_READS)                                   \
+    X(WAITERS, "waiters", "b:ns b:after i:ticket b:below i:limit", 1, SQLOCK_REQ_READS)
 
 typedef enum sqlock_stmt {
 #define SQLOCK_STMT_ENUM(id, block, params, since, flags) SQLOCK_STMT_##id,
@@ -147,7 +148,8 @@ typedef enum sqlock_outcome {
  * NULL. */
 enum { SQLOCK_COL_INDEX = 0, SQLOCK_COL_OUTCOME = 1 };
 /* acquire, guarded, renew, release, withdraw, break, break_noted, lease; guard, which has no label
- * (SQLOCK_COL_GUARDS_PLACE); list, which also has name and owner */
+ * (SQLOCK_COL_GUARDS_PLACE); list, which also has name and owner. waiters: the same columns. The
+ * token is the ticket, since is when it was queued, and there is no left */
 enum {
     SQLOCK_COL_TOKEN = 2, /* of the grant made, or in the row */
     SQLOCK_COL_LEFT = 3,  /* of its lease */

@@ -1474,3 +1474,16 @@ SELECT 0, {DONE}, o.place, o.exp - {now}, {now}, o.owner, o.ns, o.name FROM o WH
 -- :step
 SELECT 0, CASE WHEN pg_notify('sqlock_'::text || encode(:client, 'hex'::text), encode(:owner, 'hex'::text))::text IS NULL
                THEN {NEVER} ELSE {DONE} END;
+
+-- :block waiters
+-- A page of those who wait, in the order of their places, behind the ticket :ticket of the name :after, and of names
+-- below :below. Only those who live: others are passed over. Not for the session that listens for a client: it would get
+-- the advisory lock that it holds itself.
+-- As in list, the bounds are whole keys, and it stops after a page. The client is looked up for each row: joined, all
+-- clients might be read, and the waiters sorted.
+-- :step
+SELECT 0, {DONE}, w.ticket, NULL::bigint, {now}, w.since, w.label, w.name, w.owner
+FROM {waiter} w
+WHERE (w.ns, w.name, w.ticket) > (:ns, :after, :ticket) AND (w.ns, w.name) < (:ns, :below)
+  AND (SELECT {living} FROM {client} p WHERE p.id = w.client)
+ORDER BY w.ns, w.name, w.ticket LIMIT :limit;

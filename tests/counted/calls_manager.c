@@ -87,6 +87,24 @@ static void check_listed(struct scene *s, int rc)
     assert_in_range(s->number, rc == 0, 1);
 }
 
+static int count_waiter(const sqlock_waiter *waiter, void *user)
+{
+    (void)waiter;
+    ((struct scene *)user)->number++;
+    return 0;
+}
+
+static int list_waiters(struct scene *s, sqlock_error *err)
+{
+    return sqlock_list_waiters(s->m, s->name, count_waiter, s, err);
+}
+
+static void check_none_waits(struct scene *s, int rc)
+{
+    (void)rc;
+    assert_int_equal(s->number, 0);
+}
+
 static int find(struct scene *s, sqlock_error *err)
 {
     sqlock_info info = {.size = sizeof info};
@@ -313,6 +331,8 @@ const struct call manager_calls[] = {
     {"acquire in steps", "sqlock_open_start sqlock_loop_step", NEEDS_NOTHING, 4, 0,
      acquire_in_steps, NULL, NULL},
     {"list", "sqlock_list", NEEDS_OTHERS, 1, 0, list, check_listed, NULL},
+    {"list of waiters", "sqlock_list_waiters", NEEDS_OTHERS | NEEDS_QUEUE, 1, 0, list_waiters,
+     check_none_waits, NULL},
     {"find", "sqlock_find", NEEDS_OTHERS, 1, 0, find, check_found, NULL},
     {"break", "sqlock_break", NEEDS_OTHERS, 1, 0, break_it, check_broken, NULL},
     {"reap", "sqlock_reap", NEEDS_DEAD | NEEDS_PLACE, 4, 0, reap, check_reaped, heal_reaped},

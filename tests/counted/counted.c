@@ -271,6 +271,8 @@ static bool fits(const struct quirks *q, const struct call *c, const struct plan
         return false;
     if ((c->needs & NEEDS_GUARDS) && q->guards != NULL && !q->guards())
         return false;
+    if ((c->needs & NEEDS_QUEUE) && q->driver()->dialect->scripts[SQLOCK_STMT_WAITERS].n_steps == 0)
+        return false;
     if (takes_long(q, c, plan) && getenv("SQLOCK_TEST_COUNTED") == NULL)
         return false;
     return is_word(plan->on, q->name);

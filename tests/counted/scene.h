@@ -29,6 +29,7 @@ enum { LEASE_MS = 30000 };
 #define NEEDS_GUARDS 0x400u /* a server that tells others of a row's lock: MySQL since 8.0 */
 /* What it adds to other calls is the core's alone: on servers it is not tried but at length. */
 #define OF_THE_CORE  0x800u
+#define NEEDS_QUEUE  0x2000u /* waiters stand in a queue of the database */
 #define NEEDS_SECOND 0x1000u /* s->second is held, of a name of its own */
 
 #define OLD_VALUE   "before"

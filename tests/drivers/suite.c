@@ -148,12 +148,15 @@ int migrate_here(struct world *w, int *out_applied, sqlock_error *err)
 
 void run_past(const struct world *w, const char *sql)
 {
-    const char *at = strchr(sql, '{'), *end = strchr(sql, '}');
-    const char *schema = w->place.schema;
-    char text[512];
+    const char *schema = w->place.schema, *at;
+    char text[1024];
+    size_t used = 0;
 
-    snprintf(text, sizeof text, "%.*s%s%ssqlock_%.*s%s", (int)(at - sql), sql, schema ? schema : "",
-             schema ? "." : "", (int)(end - at - 1), at + 1, end + 1);
+    for (; (at = strchr(sql, '{')) != NULL; sql = strchr(at, '}') + 1)
+        used += (size_t)snprintf(text + used, sizeof text - used, "%.*s%s%ssqlock_%.*s",
+                                 (int)(at - sql), sql, schema ? schema : "", schema ? "." : "",
+                                 (int)strcspn(at + 1, "}"), at + 1);
+    snprintf(text + used, sizeof text - used, "%s", sql);
     w->q->execute(&w->place, text);
 }
 

@@ -234,7 +234,7 @@ void check_state(sqlock_state expected, sqlock_lock *lock, const char *what, con
 void check_lost(sqlock_lock *lock, sqlock_why why, const char *what, const char *file, int line);
 sqlock_acquire_opts wait_opts(int32_t wait_ms, int32_t lease_ms, unsigned flags);
 
-/* Run SQL past the library: {lock} is its table of that name. */
+/* Run SQL past the library: {lock} and so on are its tables. */
 void run_past(const struct world *w, const char *sql);
 
 /* exec this program again, in the place of this process: it tries to get the lock in w's place and

@@ -135,6 +135,13 @@ static int count_info(const sqlock_info *info, void *user)
     return 0;
 }
 
+static int count_waiter(const sqlock_waiter *waiter, void *user)
+{
+    (void)waiter;
+    (*(int *)user)++;
+    return 0;
+}
+
 CORE_TEST(test_other_calls_refuse_bad_arguments, m)
 {
     sqlock_list_opts lo = SQLOCK_LIST_OPTS_INIT;
@@ -158,6 +165,9 @@ CORE_TEST(test_other_calls_refuse_bad_arguments, m)
     lo.flags = 0;
     lo.size = 0;
     says(SQLOCK_EINVAL, sqlock_list(m, &lo, count_info, &seen, &said));
+    says(SQLOCK_EINVAL, sqlock_list_waiters(m, "", count_waiter, &seen, &said));
+    says(SQLOCK_EINVAL, sqlock_list_waiters(m, "\xff", count_waiter, &seen, &said));
+    says(SQLOCK_EINVAL, sqlock_list_waiters(m, NULL, NULL, NULL, &said));
     assert_int_equal(seen, 0);
     assert_int_equal(spy_runs(-1), requests);
     give(lock);

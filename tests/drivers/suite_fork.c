@@ -25,6 +25,12 @@ static int info_never(const sqlock_info *info, void *user)
     abort();
 }
 
+static int waiter_never(const sqlock_waiter *waiter, void *user)
+{
+    (void)waiter, (void)user;
+    abort();
+}
+
 static int use_dead_handles(void *arg)
 {
     const struct forked *f = arg;
@@ -49,6 +55,8 @@ static int use_dead_handles(void *arg)
     says(SQLOCK_EFORK, sqlock_release(f->lock, &said));
     says(SQLOCK_EFORK, sqlock_release_start(f->lock, &op, &said));
     says(SQLOCK_EFORK, sqlock_list(f->m, NULL, info_never, NULL, &said));
+    says(SQLOCK_EFORK, sqlock_list_waiters(f->m, NULL, waiter_never, NULL, &said));
+    assert_int_equal(sqlock_op_place(f->op), 0);
     says(SQLOCK_EFORK, sqlock_break(f->m, "nightly", 1, &said));
     says(SQLOCK_EFORK, sqlock_reap(f->m, NULL, NULL, &said));
     says(SQLOCK_EFORK, sqlock_ensure(f->m, "x", &said));

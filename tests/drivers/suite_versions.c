@@ -215,6 +215,12 @@ static int info_never(const sqlock_info *info, void *user)
     abort();
 }
 
+static int waiter_never(const sqlock_waiter *waiter, void *user)
+{
+    (void)waiter, (void)user;
+    abort();
+}
+
 CORE_TEST(test_what_an_older_driver_lacks_is_refused_and_the_rest_works)
 {
     struct changed *c = changed();
@@ -235,6 +241,8 @@ CORE_TEST(test_what_an_older_driver_lacks_is_refused_and_the_rest_works)
     ok(open_with_code(w, &c->table, &m, &said));
     says(SQLOCK_EREFUSED, sqlock_list(m, NULL, info_never, NULL, &said));
     assert_non_null(strstr(said.text, "older"));
+    says(SQLOCK_EREFUSED, sqlock_list_waiters(m, "nightly", waiter_never, NULL, &said));
+    assert_non_null(strstr(said.text, "no queue"));
     give(take(m, "nightly"));
     sqlock_close(m);
     place_opts(w, &o);

@@ -413,6 +413,27 @@ TEST(test_pruning_takes_the_right_to_delete)
     sqlock_close(m);
 }
 
+static int count_waiter(const sqlock_waiter *waiter, void *user)
+{
+    (void)waiter, (void)user;
+    return 0;
+}
+
+TEST(test_seeing_who_waits_takes_the_right_to_read_waiters_and_clients)
+{
+    static const char *const tables[] = {"{waiter}", "{client}"};
+    struct place p = place_new();
+    sqlock *m = db_open(as_user_of_leases(&p));
+
+    for (int i = 0; i < 2; i++) {
+        assert_code(SQLOCK_EDENIED, sqlock_list_waiters(m, NULL, count_waiter, NULL, &err), &err);
+        assert_string_equal(err.sqlstate, "42501");
+        grant(&p, "SELECT", tables[i]);
+    }
+    assert_ok(sqlock_list_waiters(m, NULL, count_waiter, NULL, &err), &err);
+    sqlock_close(m);
+}
+
 TEST(test_rights_on_columns_will_do)
 {
     struct place p = place_migrated();

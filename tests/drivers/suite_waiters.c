@@ -1,0 +1,234 @@
+/* Who waits, as others see it: sqlock_list_waiters(); and as the waiter sees it: sqlock_op_place().
+ */
+#define SUITE_NEEDS QUEUES
+#include <sqlock/admin.h>
+
+#include "tests/drivers/suite.h"
+
+/* A page has 500. */
+enum { SEEN_MOST = 2048, DOUBLED = 10 };
+
+static struct seen {
+    size_t n, stop_at; /* 0: never */
+    struct entry {
+        char name[SQLOCK_NAME_MAX + 1], label[SQLOCK_LABEL_MAX + 1];
+        unsigned char owner[SQLOCK_OWNER_SIZE];
+        int64_t place, waited_ms;
+    } all[SEEN_MOST];
+} seen; /* too large for a stack */
+
+static int note(const sqlock_waiter *waiter, void *user)
+{
+    struct seen *s = user;
+    struct entry *e = &s->all[s->n];
+
+    if (s->n == SEEN_MOST || waiter->size != sizeof *waiter ||
+        waiter->name[waiter->name_len] != '\0')
+        return -99;
+    memcpy(e->name, waiter->name, waiter->name_len + 1);
+    memcpy(e->label, waiter->label, sizeof e->label);
+    memcpy(e->owner, waiter->owner, sizeof e->owner);
+    e->place = waiter->place;
+    e->waited_ms = waiter->waited_ms;
+    s->n++;
+    return s->n == s->stop_at ? 77 : 0;
+}
+
+/* Returns how many. */
+static int look(sqlock *m, const char *name)
+{
+    memset(&seen, 0, sizeof seen);
+    ok(sqlock_list_waiters(m, name, note, &seen, &said));
+    return (int)seen.n;
+}
+
+static sqlock_op *start(sqlock *m, const char *name, const char *label)
+{
+    sqlock_acquire_opts o = wait_opts(60000, 0, 0);
+    sqlock_op *op = NULL;
+
+    o.label = label;
+    ok(sqlock_acquire_start(m, name, &o, &op, &said));
+    return op;
+}
+
+/* ... until it has its place. */
+static sqlock_op *queue_up(sqlock *m, const char *name, const char *label)
+{
+    sqlock_op *op = start(m, name, label);
+
+    assert_soon(sqlock_op_place(op) > 0, patience_ms(5000));
+    return op;
+}
+
+static sqlock_lock *served(sqlock_op *op)
+{
+    sqlock_lock *lock = NULL;
+
+    assert_soon(sqlock_op_step(op) == 1, patience_ms(5000));
+    assert_int_equal(sqlock_op_place(op), 0);
+    ok(sqlock_op_finish(op, &lock, &said));
+    return keep(lock);
+}
+
+static void give_up(sqlock_op *op)
+{
+    sqlock_lock *lock = NULL;
+
+    sqlock_op_cancel(op);
+    says(SQLOCK_ECANCELLED, sqlock_op_finish(op, &lock, &said));
+    assert_null(lock);
+}
+
+static void assert_seen(size_t i, const char *name, int64_t place, const char *label)
+{
+    assert_string_equal(seen.all[i].name, name);
+    assert_int_equal(seen.all[i].place, place);
+    assert_non_null(strstr(seen.all[i].label, label));
+}
+
+TEST(test_waiters_are_seen_in_the_order_of_their_places, a, b)
+{
+    static const char *const names[] = {"nightly", "nightly.2", "night"};
+    unsigned char first[SQLOCK_OWNER_SIZE];
+    sqlock_lock *locks[3], *lock;
+    sqlock_op *ops[4];
+
+    assert_int_equal(look(a, NULL), 0);
+    for (int i = 0; i < 3; i++)
+        locks[i] = take(a, names[i]);
+    ops[0] = queue_up(b, "nightly", "one");
+    ops[1] = queue_up(open_manager(w, NULL), "nightly", "two");
+    ops[2] = queue_up(b, "nightly.2", "three");
+    ops[3] = queue_up(b, "night", "");
+    assert_int_equal(sqlock_op_place(ops[0]), 1);
+    assert_int_equal(sqlock_op_place(ops[1]), 2);
+    sleep_ms(300);
+    assert_int_equal(look(a, NULL), 4);
+    assert_seen(0, "night", 1, "@");
+    assert_seen(1, "nightly", 1, " one");
+    assert_seen(2, "nightly", 2, " two");
+    assert_seen(3, "nightly.2", 1, " three");
+    assert_between(300, seen.all[1].waited_ms, patience_ms(10000));
+    assert_between(seen.all[2].waited_ms, seen.all[1].waited_ms, patience_ms(10000));
+    assert_int_equal(look(a, "nightly"), 2); /* and no name that only begins so */
+    assert_seen(1, "nightly", 2, " two");
+    memcpy(first, seen.all[0].owner, sizeof first);
+    assert_int_equal(look(a, "nightl"), 0);
+    give(locks[0]);
+    lock = served(ops[0]);
+    assert_memory_equal(sqlock_lock_owner(lock), first, sizeof first);
+    assert_int_equal(look(a, "nightly"), 1);
+    assert_seen(0, "nightly", 1, " two");
+    assert_soon(sqlock_op_place(ops[1]) == 1, patience_ms(3000)); /* a beat tells it */
+    give(lock);
+    give(served(ops[1]));
+    for (int i = 1; i < 3; i++) {
+        give(locks[i]);
+        give(served(ops[i + 1]));
+    }
+    assert_int_equal(look(a, NULL), 0);
+}
+
+/* Whoever is in no queue has no place: it was granted the lock, or tries once. */
+TEST(test_place_is_of_those_who_wait, a)
+{
+    sqlock_op *op = start(a, "nightly", ""), *release = NULL;
+    sqlock_lock *lock = served(op);
+
+    ok(sqlock_release_start(lock, &release, &said));
+    assert_int_equal(sqlock_op_place(release), 0);
+    ok(sqlock_op_finish(release, NULL, &said));
+    drop(lock);
+}
+
+TEST(test_waiters_of_other_namespaces_are_not_seen, a)
+{
+    sqlock *other = open_with(w, with.ns = "other");
+    sqlock_lock *lock = take(other, "nightly");
+    sqlock_op *op = queue_up(other, "nightly", "");
+
+    assert_int_equal(look(a, NULL), 0);
+    assert_int_equal(look(a, "nightly"), 0);
+    assert_int_equal(look(other, NULL), 1);
+    give_up(op);
+    give(lock);
+}
+
+/* Also while a session of its own shows others that it lives. */
+TEST(test_waiter_sees_itself, a, b)
+{
+    sqlock_lock *lock = take(a, "nightly");
+    sqlock_op *op = queue_up(b, "nightly", "");
+
+    for (int i = 0; i < 15; i++) { /* a beat comes between */
+        assert_int_equal(look(b, "nightly"), 1);
+        assert_int_equal(look(a, "nightly"), 1);
+        sleep_ms(100);
+    }
+    give_up(op);
+    give(lock);
+}
+
+TEST(test_list_of_waiters_stops_when_its_callback_says_so, a)
+{
+    sqlock_lock *lock = take(a, "nightly");
+    sqlock_op *first = queue_up(a, "nightly", "");
+    sqlock_op *second = queue_up(open_manager(w, NULL), "nightly", "");
+
+    memset(&seen, 0, sizeof seen);
+    seen.stop_at = 1;
+    memset(&said, 0, sizeof said);
+    assert_int_equal(sqlock_list_waiters(a, NULL, note, &seen, &said), 77);
+    assert_int_equal(seen.n, 1);
+    assert_int_equal(said.code, 0);
+    give_up(first);
+    give_up(second);
+    give(lock);
+}
+
+/* They are passed over, and others have their places. */
+TEST_IF(SQL, test_waiters_that_are_dead_are_not_seen, a, b)
+{
+    sqlock_lock *lock = take(a, "nightly");
+    sqlock_op *op = queue_up(b, "nightly", ""), *living;
+
+    run_past(w, "INSERT INTO {client} (id, alive_until, session) SELECT owner, 1, 0 FROM {waiter}");
+    run_past(w, "UPDATE {waiter} SET client = owner");
+    living = queue_up(open_manager(w, NULL), "nightly", "lives");
+    assert_int_equal(look(a, NULL), 1);
+    assert_seen(0, "nightly", 1, " lives");
+    run_past(w, "DELETE FROM {client} WHERE alive_until = 1"); /* long ago */
+    assert_int_equal(look(a, NULL), 1);
+    give_up(op);
+    give_up(living);
+    give(lock);
+}
+
+/* Its places are counted on over the ends of pages. */
+TEST_IF(SQL, test_list_of_waiters_goes_over_many_pages, a, b)
+{
+    sqlock_lock *lock = take(a, "nightly"), *other = take(a, "other");
+    sqlock_op *op = queue_up(b, "nightly", ""), *last;
+    char sql[256];
+
+    for (int i = 0; i < DOUBLED; i++) {
+        snprintf(sql, sizeof sql,
+                 "INSERT INTO {waiter} (ns, name, ticket, owner, client, ttl, grace, label, since) "
+                 "SELECT ns, name, ticket + %d, owner, client, ttl, grace, label, since "
+                 "FROM {waiter}",
+                 1000 << i);
+        run_past(w, sql);
+    }
+    last = queue_up(b, "other", "");
+    assert_int_equal(look(a, NULL), (1 << DOUBLED) + 1);
+    for (int i = 0; i < 1 << DOUBLED; i++)
+        assert_int_equal(seen.all[i].place, i + 1);
+    assert_seen(1 << DOUBLED, "other", 1, "@");
+    assert_int_equal(look(a, "nightly"), 1 << DOUBLED);
+    run_past(w, "DELETE FROM {waiter} WHERE ticket >= 1000");
+    give_up(op);
+    give_up(last);
+    give(lock);
+    give(other);
+}
