@@ -1,4 +1,4 @@
-/* sqlock ls: the locks of a namespace. */
+/* sqlock ls: the locks of a namespace, and who waits for them. */
 #include <fnmatch.h>
 #include <poll.h>
 #include <stdio.h>
@@ -21,15 +21,15 @@ enum { HELD = OPTION_LONG, WAITING, EXPIRED, OLDER_THAN, WATCH };
 static const struct option_spec options[] = {
     {HELD, "held", NULL, "only locks that are held"},
     {EXPIRED, "expired", NULL, "only locks whose lease has ended"},
-    {WAITING, "waiting", NULL, NULL},
-    {OLDER_THAN, "older-than", "DUR", "only locks that were granted at least this long ago"},
-    {WATCH, "watch", "[DUR]", "repeat, every 2s by default"},
+    {WAITING, "waiting", NULL, "who waits, in place of the locks"},
+    {OLDER_THAN, "older-than", "DUR", "only what was granted, or waits, since that long ago"},
+    {WATCH, "watch", "[DUR]", "repeat, every 2s by default; with those who wait"},
     {0, NULL, NULL, NULL},
 };
 
 struct ls {
     const struct cli *cli;
-    bool held, expired;
+    bool held, expired, waiting;
     int32_t older_than_ms;
     int32_t watch_ms; /* 0: once */
     const char *glob;
@@ -49,6 +49,8 @@ static int read_options(struct cli *cli, int argc, char **argv, struct ls *ls)
             ls->held = true;
         else if (key == EXPIRED)
             ls->expired = true;
+        else if (key == WAITING)
+            ls->waiting = true;
         else if (key == OLDER_THAN)
             options_duration(&o, &ls->older_than_ms);
         else if (o.value == NULL)
@@ -58,11 +60,18 @@ static int read_options(struct cli *cli, int argc, char **argv, struct ls *ls)
     }
     if (key == OPTIONS_WRONG)
         return EXIT_USAGE;
+    if (ls->waiting && (ls->held || ls->expired))
+        return options_refuse(cli, "--waiting lists no locks (leave out --held and --expired)");
     if (o.n > 1)
         return options_refuse(cli, "at most one GLOB (quote it, or the shell expands it)");
     if ((ls->glob = o.operands[0]) != NULL)
         snprintf(ls->prefix, sizeof ls->prefix, "%.*s", (int)strcspn(ls->glob, "*?[\\"), ls->glob);
     return 0;
+}
+
+static bool is_named(const struct ls *ls, const char *name)
+{
+    return ls->glob == NULL || fnmatch(ls->glob, name, 0) == 0;
 }
 
 static bool is_wanted(const struct ls *ls, const sqlock_info *info)
@@ -73,7 +82,7 @@ static bool is_wanted(const struct ls *ls, const sqlock_info *info)
         return false;
     if (info->holder.held_ms < ls->older_than_ms)
         return false;
-    return ls->glob == NULL || fnmatch(ls->glob, info->name, 0) == 0;
+    return is_named(ls, info->name);
 }
 
 static void print_head(struct ls *ls)
@@ -101,9 +110,8 @@ static void print_row(const sqlock_info *info)
     free(holder);
 }
 
-static int add_row(struct ls *ls, const sqlock_info *info)
+static int add_row(struct ls *ls, json_t *row)
 {
-    json_t *row = info_json(info);
     int failed;
 
     fputc(ftell(ls->json) == 0 ? '[' : ',', ls->json);
@@ -119,13 +127,13 @@ static int ls_each(const sqlock_info *info, void *user)
     if (!is_wanted(ls, info))
         return 0;
     if (ls->cli->json)
-        return add_row(ls, info);
+        return add_row(ls, info_json(info));
     print_head(ls);
     print_row(info);
     return ferror(stdout);
 }
 
-static int ls_list(struct ls *ls, sqlock *m)
+static int ls_locks(struct ls *ls, sqlock *m)
 {
     sqlock_list_opts opts = SQLOCK_LIST_OPTS_INIT;
     sqlock_error err = {0};
@@ -136,14 +144,77 @@ static int ls_list(struct ls *ls, sqlock *m)
     return rc < 0 && err.code == rc ? fail_with(rc, &err) : 0;
 }
 
+/* ---- who waits ------------------------------------------------------------------------------- */
+
+static void print_waiters_head(struct ls *ls)
+{
+    if (!ls->has_head)
+        printf("%-24s %5s  %8s  %s\n", "NAME", "PLACE", "WAITED", "WAITER");
+    ls->has_head = true;
+}
+
+static int print_waiter(const sqlock_waiter *waiter)
+{
+    char waited[TEXT_DURATION];
+    char *name = shown_cell(waiter->name, waiter->name_len, 24), *label = waiter_label(waiter);
+
+    if (name != NULL && label != NULL)
+        printf("%s %5lld  %8s  %s\n", name, (long long)waiter->place,
+               text_span(waited, waiter->waited_ms), label);
+    free(name);
+    free(label);
+    return ferror(stdout);
+}
+
+static int waiters_each(const sqlock_waiter *waiter, void *user)
+{
+    struct ls *ls = user;
+
+    if (waiter->waited_ms < ls->older_than_ms || !is_named(ls, waiter->name))
+        return 0;
+    if (ls->cli->json)
+        return add_row(ls, waiter_json(waiter));
+    if (!ls->waiting && !ls->has_head)
+        putchar('\n'); /* behind the locks */
+    print_waiters_head(ls);
+    return print_waiter(waiter);
+}
+
+/* Without --waiting, who may not see them, or has no queue, sees the locks only. */
+static int ls_waiters(struct ls *ls, sqlock *m)
+{
+    bool one = *ls->prefix != '\0' && strcmp(ls->glob, ls->prefix) == 0;
+    sqlock_error err = {0};
+    int rc = sqlock_list_waiters(m, one ? ls->glob : NULL, waiters_each, ls, &err);
+
+    if (rc >= 0 || err.code != rc ||
+        (!ls->waiting && (rc == SQLOCK_EREFUSED || rc == SQLOCK_EDENIED)))
+        return 0;
+    return fail_with(rc, &err);
+}
+
+/* ---- once, or again and again ---------------------------------------------------------------- */
+
+static int ls_list(struct ls *ls, sqlock *m)
+{
+    return ls->waiting ? ls_waiters(ls, m) : ls_locks(ls, m);
+}
+
 static int ls_words(struct ls *ls, sqlock *m)
 {
+    bool both = ls->watch_ms > 0 && !ls->waiting && !ls->held && !ls->expired;
     int rc;
 
     ls->has_head = false;
     if ((rc = ls_list(ls, m)) != 0)
         return rc;
-    print_head(ls);
+    if (ls->waiting)
+        print_waiters_head(ls);
+    else
+        print_head(ls);
+    ls->has_head = false;
+    if (both && (rc = ls_waiters(ls, m)) != 0)
+        return rc;
     return output_end();
 }
 
@@ -207,11 +278,12 @@ static int ls_run(struct cli *cli, int argc, char **argv)
 
 const struct command command_ls = {
     .name = "ls",
-    .synopsis = "[--held|--expired] [--older-than DUR] [--watch[=DUR]] [GLOB]",
-    .summary = "list locks that are held or expired",
+    .synopsis = "[--held|--expired|--waiting] [--older-than DUR] [--watch[=DUR]] [GLOB]",
+    .summary = "list locks that are held or expired, or who waits",
     .help = "Sorted by name. Read page by page, so the list is not a snapshot of one moment.\n"
             "GLOB is a pattern as in a shell. An expired lock is free to take: HELD shows\n"
-            "how long it was held, and LEFT -3m means that its lease ended 3m ago.\n",
+            "how long it was held, and LEFT -3m means that its lease ended 3m ago.\n"
+            "Only PostgreSQL has a queue of waiters. Elsewhere --waiting is refused (78).\n",
     .options = options,
     .run = ls_run,
 };

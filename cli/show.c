@@ -1,4 +1,4 @@
-/* sqlock show: all that is known about one lock. */
+/* sqlock show: all that is known about one lock, and who waits for it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,6 +37,68 @@ static void print_words(const sqlock_info *info)
     free(holder);
 }
 
+static int print_waiter(const sqlock_waiter *waiter, void *user)
+{
+    char moment[TEXT_MOMENT], waited[TEXT_DURATION], *label = waiter_label(waiter);
+
+    (void)user;
+    if (label != NULL)
+        printf("%-11s %lld: %s, since %s (%s)\n", waiter->place == 1 ? "queue" : "",
+               (long long)waiter->place, *label != '\0' ? label : "someone",
+               text_moment(moment, waiter->waited_ms), text_span(waited, waiter->waited_ms));
+    free(label);
+    return ferror(stdout);
+}
+
+static int add_waiter(const sqlock_waiter *waiter, void *user)
+{
+    json_t *row = waiter_json(waiter);
+
+    json_object_del(row, "name");
+    return json_array_append_new(user, row);
+}
+
+/* Where the database has no queue, there is none to show. A role without the right to read it sees
+ * the lock all the same. *out_read: all of it was read. Returns 0, or the exit code. */
+static int show_queue(sqlock *m, const char *name, sqlock_waiter_fn fn, void *user, bool *out_read)
+{
+    sqlock_error err = {0};
+    int rc = sqlock_list_waiters(m, name, fn, user, &err);
+
+    *out_read = rc == 0;
+    if (rc >= 0 || rc == SQLOCK_EREFUSED)
+        return 0;
+    if (rc != SQLOCK_EDENIED)
+        return fail_with(rc, &err);
+    say_code(SAY_NOTE, sqlock_code_name(rc), "the queue is not shown: %s", err.text);
+    return 0;
+}
+
+static int show_words(sqlock *m, const sqlock_info *info)
+{
+    bool read;
+    int rc;
+
+    print_words(info);
+    rc = show_queue(m, info->name, print_waiter, NULL, &read);
+    return rc != 0 ? rc : output_end();
+}
+
+static int show_json(sqlock *m, const sqlock_info *info)
+{
+    json_t *out = info_json(info), *queue = json_array();
+    bool read;
+    int rc = show_queue(m, info->name, add_waiter, queue, &read);
+
+    if (rc == 0 && read)
+        json_object_set(out, "queue", queue);
+    json_decref(queue);
+    if (rc == 0)
+        return output_json(out);
+    json_decref(out);
+    return rc;
+}
+
 static int show_lock(const struct cli *cli, sqlock *m, const char *name)
 {
     sqlock_info info = {.size = sizeof info};
@@ -49,11 +111,7 @@ static int show_lock(const struct cli *cli, sqlock *m, const char *name)
         say(SAY_NOTE, "no lock \"%s\"", name);
         return EXIT_NO;
     }
-    if (!cli->json)
-        print_words(&info);
-    else if ((rc = output_json(info_json(&info))) != 0)
-        return rc;
-    return output_end();
+    return cli->json ? show_json(m, &info) : show_words(m, &info);
 }
 
 static int show_run(struct cli *cli, int argc, char **argv)
@@ -77,8 +135,9 @@ static int show_run(struct cli *cli, int argc, char **argv)
 const struct command command_show = {
     .name = "show",
     .synopsis = "NAME",
-    .summary = "show who holds a lock, and its last token",
-    .help = "Exits with 1 if no lock of this name was ever taken.\n",
+    .summary = "show who holds a lock, its last token, and who waits",
+    .help = "Exits with 1 if no lock of this name was ever taken. Only PostgreSQL has a queue\n"
+            "of waiters: the place of each, who it is, since when, and for how long.\n",
     .options = options,
     .run = show_run,
 };

@@ -19,7 +19,7 @@
 #include "cli/base/text.h"
 #include "cli/cli.h"
 
-enum { SETTLE_MS = 2000, TELL_US = 1000000 };
+enum { SETTLE_MS = 2000, TELL_US = 1000000, PLACE_WORDS = 48 };
 
 /* ---- options --------------------------------------------------------------------------------- */
 
@@ -83,46 +83,42 @@ bool grant_option(struct options *o, int key, struct grant_opts *g)
 
 /* ---- waiting --------------------------------------------------------------------------------- */
 
-struct wanted {
-    const char *name;
-    char *holder; /* printable; NULL: it is free, or unknown */
-    int64_t held_ms;
-};
-
-/* Names come in byte order, so a name is the first of those that begin with it. */
-static int wanted_look(const sqlock_info *info, void *user)
+/* ", held by ... for ..."; nothing if it is free, or if the look fails: the request will report
+ * what is wrong. */
+static void describe_holder(char *out, size_t size, sqlock *m, const char *name)
 {
-    struct wanted *w = user;
+    sqlock_info info = {.size = sizeof info};
+    char held[TEXT_DURATION], *holder;
 
-    if (strcmp(info->name, w->name) == 0) {
-        w->holder = info_holder(info);
-        w->held_ms = info->holder.held_ms;
-    }
-    return 1;
+    *out = '\0';
+    if (sqlock_find(m, name, &info, NULL) != 0 || !info.held ||
+        (holder = info_holder(&info)) == NULL)
+        return;
+    snprintf(out, size, ", held by %s for %s", *holder != '\0' ? holder : "someone",
+             text_span(held, info.holder.held_ms));
+    free(holder);
 }
 
-/* Only on a terminal, or with -v: a log has no use for it. If the look fails, the request will
- * report what is wrong. */
-static void say_waiting(sqlock *m, const char *name)
+static const char *place_words(char out[PLACE_WORDS], int64_t place)
 {
-    sqlock_list_opts opts = SQLOCK_LIST_OPTS_INIT;
-    struct wanted w = {name, NULL, 0};
-    char held[TEXT_DURATION], *shown;
+    out[0] = '\0';
+    if (place > 0)
+        snprintf(out, PLACE_WORDS, ", place %lld in the queue", (long long)place);
+    return out;
+}
 
-    if (!isatty(STDERR_FILENO) && !say_is_loud())
+/* Only on a terminal, or with -v: a log has no use for it. */
+static void say_waiting(sqlock *m, const char *name, sqlock_op *op)
+{
+    char holder[4 * SQLOCK_LABEL_MAX + 64], place[PLACE_WORDS], *shown;
+
+    if (say_is_quiet() || (!isatty(STDERR_FILENO) && !say_is_loud()))
         return;
-    opts.prefix = name;
-    if (sqlock_list(m, &opts, wanted_look, &w, NULL) < 0)
-        w.held_ms = 0;
-    if ((shown = shown_text(name, strlen(name))) != NULL) {
-        if (w.holder != NULL)
-            say(SAY_NOTE, "waiting for \"%s\", held by %s for %s; Ctrl-C to give up", shown,
-                *w.holder != '\0' ? w.holder : "someone", text_span(held, w.held_ms));
-        else
-            say(SAY_NOTE, "waiting for \"%s\"; Ctrl-C to give up", shown);
-    }
+    describe_holder(holder, sizeof holder, m, name);
+    place_words(place, sqlock_op_place(op));
+    if ((shown = shown_text(name, strlen(name))) != NULL)
+        say(SAY_NOTE, "waiting for \"%s\"%s%s; Ctrl-C to give up", shown, holder, place);
     free(shown);
-    free(w.holder);
 }
 
 static void say_given_up(const char *name, int signal, int64_t waited_ms)
@@ -152,7 +148,7 @@ static int wait_done(sqlock *m, const char *name, sqlock_op *op, struct signals 
                                           : 0);
 
         if (n == 0) {
-            say_waiting(m, name);
+            say_waiting(m, name, op);
             tell_us = INT64_MAX;
         }
         if (n <= 0)
@@ -299,7 +295,8 @@ static void busy_who(char *out, size_t size, const char *label)
 void grant_say_busy(const struct cli *cli, const char *name, const sqlock_holder *holder,
                     const sqlock_error *err)
 {
-    char moment[TEXT_MOMENT], held[TEXT_DURATION], left[TEXT_DURATION], by[600], options[1024];
+    char moment[TEXT_MOMENT], held[TEXT_DURATION], left[TEXT_DURATION], place[PLACE_WORDS];
+    char by[600], options[1024];
     char *quoted = shown_word(name);
 
     if (err->code == SQLOCK_EGUARDED || holder->token <= 0 || quoted == NULL) {
@@ -312,12 +309,14 @@ void grant_say_busy(const struct cli *cli, const char *name, const sqlock_holder
     } else {
         busy_who(by, sizeof by, holder->label);
         busy_where(options, sizeof options, cli);
-        say_code(SAY_NOTE, sqlock_code_name(err->code),
-                 "%s is busy: held by %s, since %s (%s), expires in %s, token %lld; if the holder "
-                 "is dead: sqlock%s break %s%s --token %lld",
-                 quoted, by, text_moment(moment, holder->held_ms), text_span(held, holder->held_ms),
-                 text_span(left, holder->left_ms), (long long)holder->token, options,
-                 *name == '-' ? "-- " : "", quoted, (long long)holder->token);
+        say_code(
+            SAY_NOTE, sqlock_code_name(err->code),
+            "%s is busy: held by %s, since %s (%s), expires in %s, token %lld%s; if the holder "
+            "is dead: sqlock%s break %s%s --token %lld",
+            quoted, by, text_moment(moment, holder->held_ms), text_span(held, holder->held_ms),
+            text_span(left, holder->left_ms), (long long)holder->token,
+            place_words(place, holder->place), options, *name == '-' ? "-- " : "", quoted,
+            (long long)holder->token);
     }
     free(quoted);
 }

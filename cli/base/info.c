@@ -14,15 +14,12 @@ const char *info_state(const sqlock_info *info)
     return info->holder.left_ms > 0 ? "held" : "expired";
 }
 
-static void add_holder(json_t *to, const sqlock_info *info)
+static void add_label(json_t *to, const char *label)
 {
-    char owner[TEXT_OWNER], host[256];
-    const char *label = info->holder.label, *rest;
+    char host[256];
+    const char *rest;
     int64_t pid;
 
-    json_object_set_new(to, "owner", json_string(text_owner(owner, info->owner)));
-    json_object_set_new(to, "held_ms", json_integer(info->holder.held_ms));
-    json_object_set_new(to, "left_ms", json_integer(info->holder.left_ms));
     if (!text_label(label, &pid, host, &rest)) {
         json_object_set_new(to, "label", json_text(label, strlen(label)));
         return;
@@ -30,6 +27,16 @@ static void add_holder(json_t *to, const sqlock_info *info)
     json_object_set_new(to, "pid", json_integer(pid));
     json_object_set_new(to, "host", json_text(host, strlen(host)));
     json_object_set_new(to, "label", json_text(rest, strlen(rest)));
+}
+
+static void add_holder(json_t *to, const sqlock_info *info)
+{
+    char owner[TEXT_OWNER];
+
+    json_object_set_new(to, "owner", json_string(text_owner(owner, info->owner)));
+    json_object_set_new(to, "held_ms", json_integer(info->holder.held_ms));
+    json_object_set_new(to, "left_ms", json_integer(info->holder.left_ms));
+    add_label(to, info->holder.label);
 }
 
 json_t *info_json(const sqlock_info *info)
@@ -47,4 +54,22 @@ json_t *info_json(const sqlock_info *info)
 char *info_holder(const sqlock_info *info)
 {
     return shown_text(info->holder.label, strlen(info->holder.label));
+}
+
+json_t *waiter_json(const sqlock_waiter *waiter)
+{
+    json_t *out = json_object();
+    char owner[TEXT_OWNER];
+
+    json_object_set_new(out, "name", json_text(waiter->name, waiter->name_len));
+    json_object_set_new(out, "place", json_integer(waiter->place));
+    json_object_set_new(out, "waited_ms", json_integer(waiter->waited_ms));
+    json_object_set_new(out, "owner", json_string(text_owner(owner, waiter->owner)));
+    add_label(out, waiter->label);
+    return out;
+}
+
+char *waiter_label(const sqlock_waiter *waiter)
+{
+    return shown_text(waiter->label, strlen(waiter->label));
 }

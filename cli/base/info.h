@@ -1,4 +1,4 @@
-/* A lock of sqlock_list(), as JSON and as words. */
+/* A lock of sqlock_list(), and a waiter of sqlock_list_waiters(), as JSON and as words. */
 #ifndef SQLOCK_CLI_INFO_H
 #define SQLOCK_CLI_INFO_H
 
@@ -12,5 +12,9 @@ const char *info_state(const sqlock_info *info);
 json_t *info_json(const sqlock_info *info);
 /* Who holds it: "12345@host more", safe to print on a terminal. free() it. */
 char *info_holder(const sqlock_info *info);
+
+/* The same for one that waits. */
+json_t *waiter_json(const sqlock_waiter *waiter);
+char *waiter_label(const sqlock_waiter *waiter);
 
 #endif

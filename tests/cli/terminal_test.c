@@ -319,6 +319,15 @@ TEST(test_wait_on_a_terminal_is_reported_and_may_be_given_up, ON_SQLITE)
     close_terminal();
 }
 
+TEST(test_quiet_wait_on_a_terminal_is_silent, ON_SQLITE)
+{
+    assert_sh("sqlock $G acquire -n --ttl 1h import");
+    open_terminal("sqlock -q $G run -w 1500ms import true; echo ended", FOREGROUND);
+    assert_soon(strstr(shown(), "ended") != NULL, patience_ms(20000));
+    assert_null(strstr(shown(), "waiting"));
+    close_terminal();
+}
+
 TEST(test_break_confirms_with_holder_and_age, ON_SQLITE)
 {
     assert_sh("sqlock $G acquire -n -m job=x import");

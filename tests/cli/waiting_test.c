@@ -1,0 +1,158 @@
+/* Who waits: for whom and at which place, ls --waiting, show with the queue. */
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/cli/shell.h"
+
+/* For sh(): until so many wait. */
+#define UNTIL_WAIT(n)                                                                              \
+    "until test $(sqlock $G --json ls --waiting | grep -o '\"place\"' | wc -l) -eq " #n            \
+    "; do sleep 0.05; done"
+
+static pid_t waiters[2];
+
+/* nightly is held, $D/grant has by whom; "job=one" and "job=two" wait for it. */
+static void begin_waiting(void)
+{
+    assert_sh("sqlock $G acquire -n --ttl 1h nightly >$D/grant && sqlock $G acquire -n other");
+    waiters[0] = sh_start("exec sqlock $G run -m job=one nightly true");
+    assert_sh(UNTIL_WAIT(1));
+    waiters[1] = sh_start("exec sqlock $G run -m job=two nightly true");
+    assert_sh(UNTIL_WAIT(2));
+}
+
+/* They get the lock, and end. */
+static void end_waiting(void)
+{
+    assert_sh("sqlock $G release nightly $(cat $D/grant)");
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(child_wait(waiters[i], patience_ms(20000)), 0);
+    assert_sh(UNTIL_WAIT(0));
+}
+
+TEST(test_ls_shows_who_waits, ON_QUEUES)
+{
+    begin_waiting();
+    assert_sh("sqlock $G ls --waiting >$D/ls; cat $D/ls");
+    assert_sh("test $(grep -c . $D/ls) -eq 3 && head -n 1 $D/ls | grep -q '^NAME  *PLACE  *WAITED  "
+              "WAITER$' && sed -n 2p $D/ls | grep -q '^nightly  *1 .* job=one$' && "
+              "sed -n 3p $D/ls | grep -q '^nightly  *2 .* job=two$'");
+    assert_int_equal(2, atoi(sh("sqlock $G ls --waiting 'n*y' | grep -c nightly")->out));
+    assert_int_equal(2, atoi(sh("sqlock $G ls --waiting nightly | grep -c nightly")->out));
+    assert_int_equal(1, atoi(sh("sqlock $G ls --waiting night | grep -c .")->out));
+    assert_int_equal(1, atoi(sh("sqlock $G ls --waiting '' | grep -c .")->out));
+    assert_int_equal(1, atoi(sh("sqlock $G ls --waiting --older-than 1h | grep -c .")->out));
+    assert_int_equal(3, atoi(sh("sqlock $G ls | grep -c .")->out)); /* the locks alone */
+    end_waiting();
+    assert_int_equal(1, atoi(sh("sqlock $G ls --waiting | grep -c .")->out));
+    assert_says(0, "[]\n", "", "sqlock $G --json ls --waiting");
+}
+
+TEST(test_ls_that_watches_shows_who_waits, ON_QUEUES)
+{
+    begin_waiting();
+    assert_int_equal(3, atoi(sh("sqlock $G ls --watch=100ms | grep -m 3 -c 'job=two$'")->out));
+    assert_int_equal(
+        3, atoi(sh("sqlock $G ls --watch=100ms --waiting | grep -m 3 -c 'job=two$'")->out));
+    assert_int_equal(
+        0, atoi(sh("sqlock $G ls --watch=100ms --held | head -n 9 | grep -c 'job=two$'")->out));
+    assert_int_equal(
+        0, atoi(sh("sqlock $G --json ls --watch=100ms | head -n 3 | grep -c job=two")->out));
+    end_waiting();
+}
+
+TEST(test_show_has_the_queue, ON_QUEUES)
+{
+    begin_waiting();
+    assert_sh("sqlock $G show nightly >$D/show; cat $D/show");
+    assert_sh("grep -q '^queue       1: .* job=one, since 20.*Z (.*s)$' $D/show && "
+              "tail -n 1 $D/show | grep -q '^            2: .* job=two, since 20.*Z (.*s)$'");
+    assert_says(0, "held", "", "sqlock $G show other");
+    assert_null(strstr(sh("sqlock $G show other")->out, "queue"));
+    end_waiting();
+    assert_null(strstr(sh("sqlock $G show nightly")->out, "queue"));
+}
+
+/* As the ls of JSON has it, and with the name there. */
+static void check_waiters(json_t *rows, const char *name)
+{
+    static const char *const labels[] = {"job=one", "job=two"};
+
+    assert_int_equal(json_array_size(rows), 2);
+    for (size_t i = 0; i < 2; i++) {
+        json_t *row = json_array_get(rows, i);
+        const char *owner, *label, *host;
+        json_int_t place, waited, pid;
+
+        assert_int_equal(json_unpack(row, "{s:I, s:I, s:s, s:I, s:s, s:s}", "place", &place,
+                                     "waited_ms", &waited, "owner", &owner, "pid", &pid, "host",
+                                     &host, "label", &label),
+                         0);
+        assert_int_equal(place, i + 1);
+        assert_between(0, waited, patience_ms(20000));
+        assert_int_equal(strlen(owner), 32);
+        assert_int_equal(pid, waiters[i]);
+        assert_string_equal(label, labels[i]);
+        if (name != NULL)
+            assert_string_equal(json_string_value(json_object_get(row, "name")), name);
+    }
+    json_decref(rows);
+}
+
+TEST(test_json_shows_who_waits, ON_QUEUES)
+{
+    json_t *show;
+
+    begin_waiting();
+    check_waiters(json_loads(sh("sqlock $G --json ls --waiting")->out, 0, NULL), "nightly");
+    show = json_loads(sh("sqlock $G --json show nightly")->out, 0, NULL);
+    check_waiters(json_incref(json_object_get(show, "queue")), NULL);
+    json_decref(show);
+    assert_says(0, ",\"queue\":[]}", "", "sqlock $G --json show other");
+    end_waiting();
+}
+
+TEST(test_waiter_learns_its_place, ON_QUEUES)
+{
+    assert_sh("sqlock $G acquire -n --ttl 1h -m job=x nightly");
+    sh_start("exec sqlock $G run nightly true");
+    assert_sh(UNTIL_WAIT(1));
+    assert_says(75, "", "sqlock: waiting for \"nightly\", held by ",
+                "sqlock -v $G run -w 1500ms nightly true");
+    assert_said(75, "", ", place 2 in the queue; Ctrl-C to give up\n");
+    assert_said(75, "", ", place 2 in the queue; if the holder is dead: ");
+    assert_says(75, "", ", place 2 in the queue; Ctrl-C to give up\n",
+                "sqlock -v $G acquire -w 1500ms nightly");
+    assert_null(strstr(sh("sqlock $G acquire -w 1300ms nightly")->err, "waiting for"));
+}
+
+/* 78: the cause is the database, and no other try will help. show has just no queue. */
+TEST(test_where_there_is_no_queue_ls_says_so, ON_NO_QUEUES)
+{
+    assert_sh("sqlock $G acquire -n nightly");
+    assert_says(78, "", "this database has no queue of waiters", "sqlock $G ls --waiting");
+    assert_says(78, "", "SQLOCK_EREFUSED", "sqlock $G --json ls --waiting");
+    assert_says(0, "state       held", "", "sqlock $G show nightly");
+    assert_null(strstr(sh("sqlock $G --json show nightly")->out, "queue"));
+    assert_int_equal(3, atoi(sh("sqlock $G ls --watch=100ms | grep -m 3 -c nightly")->out));
+}
+
+/* Who may see locks only, sees them. */
+TEST(test_queue_that_may_not_be_read_is_reported, ON_POSTGRES)
+{
+    const char *schema = database_schema(), *url = getenv("SQLOCK_URL");
+
+    assert_sh("sqlock $G acquire -n nightly");
+    database_exec(textf("GRANT USAGE ON SCHEMA %s TO pg_monitor", schema));
+    database_exec("GRANT SELECT, INSERT, UPDATE ON @lock, @meta TO pg_monitor");
+    setenv("SQLOCK_URL",
+           textf("%s%coptions=-crole%%3Dpg_monitor", url, strchr(url, '?') ? '&' : '?'), 1);
+    assert_says(0, "state       held", "the queue is not shown: ", "sqlock $G show nightly");
+    assert_says(0, "\"state\":\"held\"", "SQLOCK_EDENIED", "sqlock $G --json show nightly");
+    assert_null(strstr(sh("sqlock $G --json show nightly")->out, "queue"));
+    assert_says(77, NULL, "permission denied", "sqlock $G ls --waiting");
+    assert_int_equal(3, atoi(sh("sqlock $G ls --watch=100ms | grep -m 3 -c nightly")->out));
+}
+
+TEST_MAIN_OF_COMMAND
