@@ -74,6 +74,11 @@ void lock_make_own(sqlock_lock *lock)
     lock->ns_len = sizeof LOCK_OWN_NS - 1;
 }
 
+const char *lock_label(const sqlock_lock *lock)
+{
+    return lock->label != NULL ? lock->label : lock->m->label;
+}
+
 void lock_unref_locked(sqlock_lock *lock)
 {
     assert(mutex_is_mine(&lock->m->mu));

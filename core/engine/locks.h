@@ -48,5 +48,7 @@ int lock_descriptor(sqlock_lock *lock);
 /* Give a reference back. The last one frees the lock. The caller must have another reference to the
  * manager. */
 void lock_unref_locked(sqlock_lock *lock);
+/* What others see of its holder. */
+const char *lock_label(const sqlock_lock *lock);
 
 #endif

@@ -56,9 +56,10 @@ enum pool_use {
 struct queue {
     unsigned char client[SQLOCK_OWNER_SIZE]; /* this manager; does not change */
     int has_client;                          /* ... was drawn */
-    struct hash owners, names;               /* struct place.by_owner, by_name */
+    struct hash owners, names;               /* struct place.by_owner, line.by_name */
     struct link places;                      /* struct place.in_queue: of ops that wait */
     struct link leavers;                     /* ... of ops that have ended */
+    struct link lines;                       /* struct line.in_due */
     int leaving;                             /* so many are about to */
     cond left;                               /* one has left */
     int hears;                               /* the reserved connection receives notifications */
@@ -160,6 +161,7 @@ struct sqlock_lock {
     int unchecked;      /* no renewal will show whether the new server has it: look at it */
     int release_sent;   /* a release may have been applied */
     int64_t given_back; /* the token of a late grant that may have been given back; 0: none */
+    int contended;      /* it was waited for: others may wait too */
     int guards;         /* it was guarded, perhaps by another handle: a guard may be open */
     int64_t lost_until; /* a lost acquire may be granted until then, by the server's clock */
     int quiet;          /* released or freed: no new callback begins */
@@ -169,7 +171,7 @@ struct sqlock_lock {
     int fd;             /* sqlock_lock_fd(), or -1 */
 };
 
-#define REQUEST_VALUES 9 /* the most that a request has, if it is made once */
+#define REQUEST_VALUES 10 /* the most that a request has, if it is made once */
 
 /* One request, as data. */
 struct request {
@@ -249,6 +251,8 @@ struct sqlock_op {
     sqlock_op *sleeper;     /* the op of the same thread on whose wake that one sleeps; NULL: op */
     int queued;             /* the last answer was to QUEUE */
     unsigned char next_client[SQLOCK_OWNER_SIZE], next_owner[SQLOCK_OWNER_SIZE]; /* for NOTIFY */
+    int passes;             /* others wait for the lock that it gives back */
+    sqlock_lock *next_lock; /* of a waiter to whom a request may pass the lock on */
 
     struct cancel_listener listener; /* listens to a cancel object */
 };

@@ -5,9 +5,9 @@
 
 #include "core/base/random.h"
 #include "core/engine/errand.h"
+#include "core/engine/lines.h"
 #include "core/engine/op.h"
 #include "core/engine/pool.h"
-#include "core/engine/queue.h"
 #include "core/engine/renewals.h"
 
 #define BEAT_US      INT64_C(1000000)
@@ -27,23 +27,13 @@ static uint64_t owner_key(const unsigned char owner[SQLOCK_OWNER_SIZE])
     return key;
 }
 
-/* FNV-1a (Fowler, Noll, Vo). */
-static uint64_t name_key(const char *ns, size_t ns_len, const char *name, size_t name_len)
-{
-    uint64_t key = UINT64_C(14695981039346656037);
-
-    for (size_t i = 0; i < ns_len + name_len; i++)
-        key = (key ^ (unsigned char)(i < ns_len ? ns[i] : name[i - ns_len])) *
-              UINT64_C(1099511628211);
-    return key;
-}
-
 void queue_init(sqlock *m)
 {
     struct queue *q = &m->queue;
 
     list_init(&q->places);
     list_init(&q->leavers);
+    list_init(&q->lines);
     cond_init(&q->left);
     q->leave_at = TIME_NEVER;
     q->has_client = random_bytes(q->client, sizeof q->client) == 0;
@@ -103,10 +93,11 @@ static struct place *place_new(sqlock *m, const void *ns, size_t ns_len, const v
     memcpy(p->ns + ns_len, name, name_len);
     memcpy(p->owner, owner, sizeof p->owner);
     list_init(&p->in_queue);
+    list_init(&p->in_line);
     return p;
 }
 
-int queue_enter(sqlock_op *op)
+int queue_enter(sqlock_op *op, int alone)
 {
     sqlock_lock *lock = op->lock;
     sqlock *m = op->m;
@@ -118,10 +109,13 @@ int queue_enter(sqlock_op *op)
     if (manager_start_threads(m) != 0 ||
         (p = place_new(m, lock->ns, lock->ns_len, lock->name, lock->name_len, lock->owner)) == NULL)
         return 0;
+    if (!line_join(p, alone)) {
+        sqlock_mem_free(p);
+        return 0;
+    }
     p->op = op;
     list_append(&m->queue.places, &p->in_queue);
     hash_put(&m->queue.owners, &p->by_owner, owner_key(p->owner));
-    hash_put(&m->queue.names, &p->by_name, name_key(p->ns, p->ns_len, p->name, p->name_len));
     op->in_queue = p;
     worker_wake(m, queue_due(m));
     return 1;
@@ -143,8 +137,9 @@ void queue_end(sqlock_op *op, int code)
         return;
     op->in_queue = NULL;
     p->op = NULL;
+    line_part(p, code == 0);
+    op->lock->contended = 1;
     hash_remove(&m->queue.owners, &p->by_owner);
-    hash_remove(&m->queue.names, &p->by_name);
     list_remove(&p->in_queue);
     if (list_is_empty(&m->queue.places))
         queue_stop_hearing(m);
@@ -156,7 +151,7 @@ void queue_end(sqlock_op *op, int code)
     place_let_leave(m, p);
 }
 
-static struct place *queue_find(const sqlock *m, const unsigned char owner[SQLOCK_OWNER_SIZE])
+struct place *queue_find(const sqlock *m, const unsigned char owner[SQLOCK_OWNER_SIZE])
 {
     struct hash_node *at = hash_chain(&m->queue.owners, owner_key(owner));
 
@@ -175,7 +170,7 @@ static void place_look_at(struct place *p, int64_t at)
         op_wake(p->op, at);
 }
 
-static void place_call(struct place *p)
+void place_call(struct place *p)
 {
     p->called = 1;
     place_look_at(p, 0);
@@ -187,6 +182,16 @@ static void queue_wake(sqlock *m, const unsigned char owner[SQLOCK_OWNER_SIZE])
 
     if (p != NULL)
         place_call(p);
+}
+
+void queue_give_back(const sqlock_lock *lock, const unsigned char owner[SQLOCK_OWNER_SIZE])
+{
+    struct place *p = place_new(lock->m, lock->ns, lock->ns_len, lock->name, lock->name_len, owner);
+
+    if (p == NULL)
+        return; /* its lease runs out */
+    p->gives = 1;
+    place_let_leave(lock->m, p);
 }
 
 void queue_cancel_all(sqlock *m)
@@ -223,6 +228,7 @@ int queue_call(sqlock *m, const struct answer *a, int64_t now)
 
     if (p == NULL)
         return 0;
+    line_queue(p);
     if (a->next_token > 0 && p->op->parked && p->op->driven_by == NULL && a->server == m->server)
         place_grant(p, a, now);
     else
@@ -230,27 +236,11 @@ int queue_call(sqlock *m, const struct answer *a, int64_t now)
     return 1;
 }
 
-int queue_has(const sqlock_lock *lock)
-{
-    uint64_t key = name_key(lock->ns, lock->ns_len, lock->name, lock->name_len);
-    struct hash_node *at = hash_chain(&lock->m->queue.names, key);
-
-    for (; at != NULL; at = at->next) {
-        struct place *p = LIST_MEMBER(at, struct place, by_name);
-
-        if (at->key == key && p->ns_len == lock->ns_len && p->name_len == lock->name_len &&
-            memcmp(p->ns, lock->ns, p->ns_len) == 0 &&
-            memcmp(p->name, lock->name, p->name_len) == 0)
-            return 1;
-    }
-    return 0;
-}
-
 int64_t queue_due(const sqlock *m)
 {
     const struct queue *q = &m->queue;
 
-    return time_min(list_is_empty(&q->places) ? TIME_NEVER : q->beat_at,
+    return time_min(time_min(list_is_empty(&q->places) ? TIME_NEVER : q->beat_at, lines_due(m)),
                     list_is_empty(&q->leavers) ? TIME_NEVER : q->leave_at);
 }
 
@@ -287,6 +277,7 @@ static void queue_read_row(sqlock *m, const sqlock_rows *rows, size_t row, int64
             queue_read_ghost(m, rows, row, owner);
         return;
     }
+    line_queue(p);
     p->number = rows_int(rows, row, SQLOCK_COL_BEAT_PLACE, 0);
     p->since = p->since != 0 ? p->since : sent;
     p->seen = 1;
@@ -536,8 +527,11 @@ static void queue_let_leave(sqlock *m)
 void queue_run(sqlock *m)
 {
     struct queue *q = &m->queue;
+    int64_t now = sqlock_now_us();
 
-    if (!list_is_empty(&q->leavers) && q->leave_at <= sqlock_now_us())
+    if (lines_due(m) <= now)
+        lines_run(m, now);
+    else if (!list_is_empty(&q->leavers) && q->leave_at <= now)
         queue_let_leave(m);
     else
         queue_beat(m);

@@ -10,8 +10,10 @@
 
 /* A place, which outlives its op: who gives up has to leave the queue. */
 struct place {
-    struct hash_node by_owner, by_name; /* in queue.owners and queue.names, while it has an op */
-    struct link in_queue;               /* of queue.places, or queue.leavers */
+    struct hash_node by_owner; /* in queue.owners, while it has an op */
+    struct line *line;         /* of its lock (engine/lines.h), while it has an op */
+    struct link in_line;       /* there, while it waits alone */
+    struct link in_queue;      /* of queue.places, or queue.leavers */
     sqlock *m;
     sqlock_op *op;  /* NULL: it leaves */
     int64_t since;  /* an answer has said that it is in the queue since then; 0: not yet */
@@ -34,17 +36,22 @@ int queue_serves(const sqlock *m);
 int queue_is_alive(const sqlock *m, int64_t now);
 void queue_lives(sqlock *m, int64_t sent);
 
-/* The op's next request may queue it. Returns 0 if it cannot: no memory, no thread. */
-int queue_enter(sqlock_op *op);
+/* The op's next request may queue it. alone: it waits behind others of this manager, and sends
+ * nothing. Returns 0 if it cannot: no memory, no thread. */
+int queue_enter(sqlock_op *op, int alone);
 /* The op has ended, with this code. */
 void queue_end(sqlock_op *op, int code);
 /* An answer notifies a waiter something. Returns 1 if it is of this manager: then it has its grant,
  * or looks. */
 int queue_call(sqlock *m, const struct answer *a, int64_t now);
+/* The lock was passed on to one of this manager that waits no more: give it back. */
+void queue_give_back(const sqlock_lock *lock, const unsigned char owner[SQLOCK_OWNER_SIZE]);
 /* The manager is closed. */
 void queue_cancel_all(sqlock *m);
-/* 1: others of this manager wait for that lock. */
-int queue_has(const sqlock_lock *lock);
+/* A place of this manager's; NULL: there is none. */
+struct place *queue_find(const sqlock *m, const unsigned char owner[SQLOCK_OWNER_SIZE]);
+/* Its op looks, now or when its request has been answered. */
+void place_call(struct place *p);
 
 /* For the worker, or a step: when there is something to do, and do it. */
 int64_t queue_due(const sqlock *m);

@@ -9,33 +9,30 @@
 #include "core/engine/hosts.h"
 #include "core/engine/locks.h"
 #include "core/engine/op.h"
+#include "core/engine/queue.h"
 #include "core/leases/acquire.h"
 #include "core/leases/leases.h"
+#include "core/leases/passing.h"
 #include "core/model/backoff.h"
 
 #define LOCKED_TRIES (RETRIES_AT_ONCE + 3) /* without a wait: some 50 ms */
 #define LOCK_WAIT_US INT64_C(500000)
 #define LATE_GRANTS  3 /* in a row; more would not help */
 
-void acquire_set_end(sqlock_op *op, int64_t now)
+int64_t verb_not_after(const sqlock_op *op, const sqlock_lock *lock, int64_t now)
 {
     const sqlock *m = op->m;
     int64_t end = hosts_room(m, now, time_min(op->deadline, now + m->request_us));
 
-    op->not_after = call_not_after(m, time_min(end, lease_deadline(&op->lock->lease, now)));
-}
-
-const char *acquire_label(const sqlock_op *op)
-{
-    return op->lock->label != NULL ? op->lock->label : op->m->label;
+    return call_not_after(m, time_min(end, lease_deadline(&lock->lease, now)));
 }
 
 static int acquire_send(sqlock_op *op, int64_t now)
 {
     const sqlock_lock *lock = op->lock;
-    const char *label = acquire_label(op);
+    const char *label = lock_label(lock);
 
-    acquire_set_end(op, now);
+    op->not_after = verb_not_after(op, lock, now);
     return OP_SEND(op, SQLOCK_STMT_ACQUIRE, value_bytes(lock->ns, lock->ns_len),
                    value_bytes(lock->name, lock->name_len),
                    value_bytes(lock->owner, sizeof lock->owner), value_int(lock->lease.ttl),
@@ -53,6 +50,8 @@ static int acquire_next(sqlock_op *op, int64_t now)
         waiting_ends(op, now);
     else if (op->tries == 0)
         waiting_begins(op);
+    if (op->parked)
+        return 0;
     if (lock->given_back != 0) {
         op->token = lock->given_back;
         op->phase = ACQUIRE_GIVE_BACK;
@@ -66,9 +65,7 @@ static int acquire_next(sqlock_op *op, int64_t now)
                        value_bytes(lock->name, lock->name_len),
                        value_bytes(lock->owner, sizeof lock->owner));
     case ACQUIRE_GIVE_BACK:
-        return OP_SEND(op, SQLOCK_STMT_RELEASE, value_bytes(lock->ns, lock->ns_len),
-                       value_bytes(lock->name, lock->name_len),
-                       value_bytes(lock->owner, sizeof lock->owner), value_int(op->token));
+        return passing_send(op, op->token, now);
     case ACQUIRE_BEAT:
     case ACQUIRE_QUEUE:
         return waiting_send(op, now);
@@ -267,6 +264,9 @@ static void acquire_gave_back(sqlock_op *op, const struct answer *a, int64_t now
     sqlock_lock *lock = op->lock;
     int ended = a->outcome == SQLOCK_OUT_DONE || answer_why(a, op->token) != SQLOCK_WHY_NONE;
 
+    if (passing_answered(op, a, now))
+        return;
+    queue_call(op->m, a, now);
     if (op->settle && ended) {
         acquire_ended(op, SQLOCK_WHY_NOT_GRANTED, now);
     } else if (op->settle) {
@@ -395,6 +395,7 @@ static void acquire_failed(sqlock_op *op, int64_t now)
     int maybe = (op->err.flags & SQLOCK_MAYBE) != 0;
 
     op->phase = ACQUIRE_GRANT;
+    passing_failed(op);
     if (phase == ACQUIRE_GIVE_BACK && maybe)
         op->lock->given_back = op->token;
     if (phase == ACQUIRE_GIVE_BACK && !op->settle) {

@@ -15,13 +15,7 @@ enum acquire_phase {
     ACQUIRE_QUEUE,     /* others wait, or the lock is held: the request for a place in the queue */
 };
 
-/* The request carries the time after which it must grant nothing: the end of the attempt, or of the
- * lease it would give if that is first. If its reply is lost, it may be granted until then. */
-void acquire_set_end(sqlock_op *op, int64_t now);
-/* The label that others see. */
-const char *acquire_label(const sqlock_op *op);
-
-/* The first request: not ACQUIRE, if others of this manager wait already. */
+/* The first request: none, or not ACQUIRE, if others of this manager wait already. */
 void waiting_begins(sqlock_op *op);
 /* The lock is free, but others wait for it. */
 void waiting_found(sqlock_op *op, int64_t now);

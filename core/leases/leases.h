@@ -24,6 +24,10 @@ int release_once_more(sqlock_lock *lock, int rc);
 /* The last part of a release that blocks: waiters for the lock do not wait for the callback. */
 void release_await_callback(sqlock_lock *lock);
 
+/* The time after which op's request must not grant that lock: the end of the attempt, or of the
+ * lease it would give if that is first. If its reply is lost, it may be granted until then. */
+int64_t verb_not_after(const sqlock_op *op, const sqlock_lock *lock, int64_t now);
+
 /* The answer is a grant, of an acquire or of an import. It ends op, unless it came too late. */
 void verb_granted(sqlock_op *op, const struct answer *a, int64_t now);
 

@@ -8,6 +8,7 @@
 #include "core/engine/locks.h"
 #include "core/engine/queue.h"
 #include "core/leases/leases.h"
+#include "core/leases/passing.h"
 #include "core/sql/texts.h"
 
 #define EARLY_US    1000 /* past the last moment, for clocks of whole milliseconds */
@@ -183,7 +184,6 @@ static int release_next(sqlock_op *op, int64_t now)
 {
     const sqlock_lock *lock = op->lock;
 
-    (void)now;
     if (op->phase == RELEASE_BEGIN)
         op->phase = release_must_look(op) ? RELEASE_LOOK : RELEASE_GIVE_BACK;
     switch ((enum release_phase)op->phase) {
@@ -199,7 +199,7 @@ static int release_next(sqlock_op *op, int64_t now)
                        value_bytes(op->next_owner, sizeof op->next_owner));
     default:
         return lock->token == 0 ? release_send(op, SQLOCK_STMT_WITHDRAW, lock->lost_until)
-                                : release_send(op, SQLOCK_STMT_RELEASE, lock->token);
+                                : passing_send(op, lock->token, now);
     }
 }
 
@@ -207,6 +207,8 @@ static void release_judge(sqlock_op *op, const struct answer *a, int64_t now)
 {
     sqlock_why why = lock_denied(op->lock, a);
 
+    if (passing_answered(op, a, now))
+        return;
     if (a->outcome == SQLOCK_OUT_DONE || a->outcome == SQLOCK_OUT_NEVER) {
         release_note_next(op, a, now);
         release_done(op, now);
@@ -255,6 +257,7 @@ static void release_failed(sqlock_op *op, int64_t now)
     enum release_phase phase = (enum release_phase)op->phase;
 
     op->phase = RELEASE_BEGIN;
+    passing_failed(op);
     if (phase == RELEASE_PROBE) {
         op_done(op, 0);
     } else if (phase == RELEASE_NOTIFY) {

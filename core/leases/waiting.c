@@ -3,9 +3,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/engine/queue.h"
+#include "core/engine/lines.h"
+#include "core/engine/locks.h"
 #include "core/leases/acquire.h"
 #include "core/leases/leases.h"
+#include "core/sql/texts.h"
 
 #define WORTH_US    INT64_C(50000)
 #define PAST_END_US 1000 /* a look a moment before the lease's end would be in vain */
@@ -17,17 +19,33 @@ static int waiting_is_worth_a_place(const sqlock_op *op)
     return !op->once && !op->settle && op->deadline - op->begun >= WORTH_US;
 }
 
+/* Behind others of this manager. They pass the lock on among themselves, or, if they cannot, each
+ * needs a place. */
+static int waiting_joins(sqlock_op *op)
+{
+    if (op->m->queue.owners.n == 0 || line_of(op->lock) == NULL)
+        return 0;
+    if (texts_has(op->m->texts, SQLOCK_STMT_PASS, NULL) != 0) {
+        op->phase = ACQUIRE_QUEUE;
+        return queue_enter(op, 0);
+    }
+    if (!queue_enter(op, 1))
+        return 0;
+    op->parked = 1;
+    op_again(op, op_last_try(op));
+    return 1;
+}
+
 void waiting_begins(sqlock_op *op)
 {
-    if (waiting_is_worth_a_place(op) && op->m->queue.owners.n > 0 && queue_has(op->lock) &&
-        queue_enter(op))
-        op->phase = ACQUIRE_QUEUE;
+    if (waiting_is_worth_a_place(op))
+        waiting_joins(op);
 }
 
 void waiting_found(sqlock_op *op, int64_t now)
 {
     if (waiting_is_worth_a_place(op))
-        queue_enter(op);
+        queue_enter(op, 0);
     op->phase = ACQUIRE_QUEUE;
     op_again(op, now);
 }
@@ -36,7 +54,7 @@ int waiting_send(sqlock_op *op, int64_t now)
 {
     const sqlock_lock *lock = op->lock;
     sqlock *m = op->m;
-    const char *label = acquire_label(op);
+    const char *label = lock_label(lock);
 
     if (op->in_queue != NULL && !queue_is_alive(m, now)) {
         op->phase = ACQUIRE_BEAT;
@@ -44,8 +62,9 @@ int waiting_send(sqlock_op *op, int64_t now)
                        value_int(QUEUE_ALIVE_US), value_int(0)); /* it may not be the connection
                                                                     that listens */
     }
-    acquire_set_end(op, now);
+    op->not_after = verb_not_after(op, lock, now);
     if (op->in_queue != NULL) {
+        line_queue(op->in_queue);
         op->in_queue->called = 0;
         op->in_queue->sent = 1;
     }
@@ -83,8 +102,13 @@ int waiting_in_queue(sqlock_op *op, int64_t left, int queued, int64_t last, int6
 
     if (!queue_serves(op->m) || !waiting_is_worth_a_place(op))
         return 0;
+    if (p == NULL && !queued && waiting_joins(op)) {
+        if (!op->parked)
+            op_again(op, now);
+        return 1;
+    }
     if (!queued || p == NULL) {
-        if (queued || !queue_enter(op))
+        if (queued || !queue_enter(op, 0))
             return 0;
         op->phase = ACQUIRE_QUEUE;
         op_again(op, now);
@@ -106,7 +130,7 @@ int waiting_in_queue(sqlock_op *op, int64_t left, int queued, int64_t last, int6
 
 int64_t waiting_number(const sqlock_op *op)
 {
-    return op->in_queue != NULL ? op->in_queue->number : 0;
+    return op->in_queue != NULL ? line_number(op->in_queue) : 0;
 }
 
 const char *waiting_place(const sqlock_op *op, char *out, size_t size)
@@ -117,10 +141,14 @@ const char *waiting_place(const sqlock_op *op, char *out, size_t size)
     return out;
 }
 
-/* The last try is not about a place. */
+/* The last try is not about a place. Who was called may have been granted the lock, unless it
+ * waited alone. */
 void waiting_ends(sqlock_op *op, int64_t now)
 {
+    struct place *p = op->in_queue;
+    int granted = p->called && p->sent;
+
     op->parked = 0;
-    op->phase = op->in_queue->called || now >= op_last_try(op) ? ACQUIRE_GRANT : ACQUIRE_QUEUE;
-    op->in_queue->called = 0;
+    op->phase = granted || now >= op_last_try(op) ? ACQUIRE_GRANT : ACQUIRE_QUEUE;
+    p->called = 0;
 }

@@ -99,7 +99,10 @@ extern "C" {
     X(LEAVE, "leave", "b:ns b:name b:owner i:gives", 1, SQLOCK_REQ_HARMLESS)                       \
     X(BEAT, "beat", "b:client i:alive i:session", 1, SQLOCK_REQ_HARMLESS)                          \
     X(NOTIFY, "notify", "b:client b:owner", 1, SQLOCK_REQ_READS)                                   \
-    X(WAITERS, "waiters", "b:ns b:after i:ticket b:below i:limit", 1, SQLOCK_REQ_READS)
+    X(WAITERS, "waiters", "b:ns b:after i:ticket b:below i:limit", 1, SQLOCK_REQ_READS)            \
+    X(PASS, "pass",                                                                                \
+      "b:ns b:name b:owner i:token b:next i:ttl i:grace b:label b:client i:not_after", 1,          \
+      SQLOCK_REQ_LAZY)
 
 typedef enum sqlock_stmt {
 #define SQLOCK_STMT_ENUM(id, block, params, since, flags) SQLOCK_STMT_##id,

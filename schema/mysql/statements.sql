@@ -18,7 +18,7 @@
 -- later.
 
 -- Microseconds of a clock that runs during the statement, whatever the session's time zone.
--- :lacks queue leave beat notify waiters
+-- :lacks queue leave beat notify waiters pass
 -- :define now (TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + TIMESTAMPDIFF(MICROSECOND, NOW(6), SYSDATE(6)))
 -- The same clock when the statement began. If it waited since, this is too early.
 -- :define start TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))

@@ -404,87 +404,19 @@ FROM i FULL JOIN g ON g.ord = i.ord LEFT JOIN {lock} h ON h.ns = i.ns AND h.name
 -- :block release
 -- Frees the row for its exact grant, and remembers how the grant ended. So the same release, sent again, is DONE. A
 -- guard's lock is not touched: the name is granted to no one before the guard's transaction ends.
--- Always one row. As in acquire, the second step only says why nothing was freed. SKIPPED: look again. If it
--- was sent before, the answer that named the next holder may have been lost. So this one names it too.
--- During the waiter's grace after a loss the lock is only freed: another holder, whose grant this server has lost, may
--- still believe in it.
+-- Always one row. As in acquire, the second step only says why nothing was freed. SKIPPED: look again. QUEUED: others
+-- wait, so send `pass`. If the release was sent before, by a `pass` whose answer was lost, this names the next holder.
 -- :step
 UPDATE {lock} l SET owner = NULL, exp = NULL, since = NULL, label = NULL,
     ended_owner = l.owner, ended_token = l.token, ended_why = {ENDED_RELEASED}, idle_since = {now}
 WHERE l.ns = :ns AND l.name = :name AND l.kind = 0
   AND l.owner = :owner AND l.token = :token AND l.waiters = 0 AND {lazily}
 RETURNING 0, {DONE}, l.token, NULL::bigint, {now};
--- :step first
-SELECT 1 FROM {lock} l WHERE l.ns = :ns AND l.name = :name AND l.kind = 0 FOR NO KEY UPDATE OFFSET 1;
--- :step
-WITH q AS (
-    SELECT l.changes FROM {lock} l WHERE l.ns = :ns AND l.name = :name
-), k AS (
-    SELECT c.ns, c.name, c.token, greatest(c.token, m.fence_floor) AS above, c.changes, c.client, c.passes, m.lost_at, m.longest,
-           {now} AS t
-    FROM {lock} c, {meta} m
-    WHERE c.ns = :ns AND c.name = :name AND c.kind = 0
-      AND c.owner = :owner AND c.token = :token AND c.waiters <> 0
-      AND m.id = 1 AND {known} AND {durable}
-    FOR UPDATE OF c SKIP LOCKED
-), s AS (
-    SELECT k.* FROM k JOIN q ON q.changes = k.changes
-), first AS (
-    SELECT f.ticket, f.owner, f.client, f.ttl, f.label, f.grace
-    FROM s CROSS JOIN LATERAL (
-        SELECT w.ticket, w.owner, w.client, w.ttl, w.label, w.grace FROM {waiter} w
-        WHERE w.ns = s.ns AND w.name = s.name
-          AND EXISTS (SELECT 1 FROM {client} p WHERE p.id = w.client AND {living})
-        ORDER BY w.ns, w.name, w.ticket LIMIT 1) f
-), own AS (
-    SELECT f.ticket, f.owner, f.client, f.ttl, f.label, f.grace
-    FROM s CROSS JOIN LATERAL (
-        SELECT w.ticket, w.owner, w.client, w.ttl, w.label, w.grace FROM {waiter} w
-        WHERE w.client = s.client AND w.ns = s.ns AND w.name = s.name
-        ORDER BY w.client, w.ns, w.name, w.ticket LIMIT 1) f
-    WHERE s.passes < {passes} AND EXISTS (SELECT 1 FROM {client} p WHERE p.id = s.client AND p.alive_until > s.t)
-), h AS (
-    SELECT own.ticket, own.owner, own.client, own.ttl, own.label, own.grace, 1 AS passed FROM own
-    UNION ALL
-    SELECT f.ticket, f.owner, f.client, f.ttl, f.label, f.grace, 0 FROM first f WHERE NOT EXISTS (SELECT 1 FROM own)
-), a AS (
-    SELECT s.* FROM s WHERE NOT EXISTS (SELECT 1 FROM h WHERE s.t < (s.lost_at + least(s.longest, h.grace)))
-), d AS (
-    SELECT w.ticket
-    FROM a s JOIN {waiter} w ON w.ns = s.ns AND w.name = s.name LEFT JOIN {client} p ON p.id = w.client
-    WHERE w.ticket = (SELECT h.ticket FROM h)
-       OR w.ticket < coalesce((SELECT f.ticket FROM first f), {last_ticket}) AND (p.alive_until > s.t) IS NOT TRUE
-), r AS (
-    SELECT CASE WHEN EXISTS (SELECT 1 FROM a s JOIN {waiter} w ON w.ns = s.ns AND w.name = s.name
-                             WHERE w.ticket <> ALL (ARRAY(SELECT d.ticket FROM d))) THEN 1 ELSE 0 END AS more
-), x AS (
-    DELETE FROM {waiter} w USING a s, d WHERE w.ns = s.ns AND w.name = s.name AND w.ticket = d.ticket
-)
-UPDATE {lock} l SET
-    owner = h.owner, token = CASE WHEN h.owner IS NULL THEN l.token ELSE s.above + 1 END,
-    exp = CASE WHEN h.passed = 1 THEN s.t + h.ttl WHEN h.passed = 0 THEN s.t + {offer} END,
-    since = CASE WHEN h.owner IS NOT NULL THEN s.t END, label = h.label, client = h.client,
-    ttl = coalesce(h.ttl, l.ttl), offered = CASE WHEN h.passed = 0 THEN 1 ELSE 0 END,
-    passes = CASE WHEN h.passed = 1 THEN l.passes + 1 ELSE 0 END,
-    ended_owner = l.owner, ended_token = l.token, ended_why = {ENDED_RELEASED},
-    idle_since = CASE WHEN h.owner IS NULL THEN s.t END, changes = l.changes + 1,
-    waiters = r.more, next_ticket = l.next_ticket * r.more
-FROM r CROSS JOIN a s LEFT JOIN h ON true
-WHERE l.ns = :ns AND l.name = :name AND l.kind = 0 AND l.owner = :owner AND l.token = :token
-RETURNING 0, {DONE}, s.token, NULL::bigint, s.t, NULL::bigint, NULL::bytea, NULL::bigint, h.client, h.owner,
-    l.token, l.exp - s.t, h.passed;
--- :step
-UPDATE {lock} l SET owner = NULL, exp = NULL, since = NULL, label = NULL,
-    ended_owner = l.owner, ended_token = l.token, ended_why = {ENDED_RELEASED}, idle_since = {now}
-WHERE l.ns = :ns AND l.name = :name AND l.kind = 0
-  AND l.owner = :owner AND l.token = :token AND {lazily}
-RETURNING 0, {DONE}, l.token, NULL::bigint, {now}, NULL::bigint, NULL::bytea, NULL::bigint,
-    (SELECT w.client FROM {waiter} w WHERE w.ns = l.ns AND w.name = l.name ORDER BY w.ticket LIMIT 1),
-    (SELECT w.owner FROM {waiter} w WHERE w.ns = l.ns AND w.name = l.name ORDER BY w.ticket LIMIT 1);
 -- :step look
 SELECT 0,
        CASE WHEN h.name IS NULL THEN {GONE}
             WHEN h.kind <> 0 THEN {KIND}
+            WHEN h.owner = :owner AND h.token = :token AND h.waiters <> 0 THEN {QUEUED}
             WHEN h.owner = :owner AND h.token = :token THEN {SKIPPED}
             WHEN h.ended_owner = :owner AND h.ended_token = :token
                  THEN CASE WHEN h.ended_why = {ENDED_RELEASED} THEN {DONE} ELSE {ENDED} + h.ended_why END
@@ -1487,3 +1419,133 @@ FROM {waiter} w
 WHERE (w.ns, w.name, w.ticket) > (:ns, :after, :ticket) AND (w.ns, w.name) < (:ns, :below)
   AND (SELECT {living} FROM {client} p WHERE p.id = w.client)
 ORDER BY w.ns, w.name, w.ticket LIMIT :limit;
+
+-- :block pass
+-- The release of a lock that others wait for: it passes the lock on. To whom:
+-- - The first waiter of this client in the queue, or, if it has none there, :next, which waits in the client alone. It
+--   is granted the lock at once, with its whole lease. But only so often in a row.
+-- - Then the first waiter whose client lives. The lock is offered to it: see queue. :next, if it was not granted the
+--   lock, is put into the queue. So a client needs one place there, however many of its own wait.
+-- :next may be NULL. Late requests (:not_after) pass nothing on to it: it may not wait any more.
+-- The lock is only freed, and the answer names who should look,
+-- - if the queue was changed meanwhile, or a guard has locked the row;
+-- - in the waiter's grace after a loss: another holder, whose grant this server has lost, may still believe in it.
+-- All else is as in release.
+-- The first step is for an empty queue. There :next needs no place, whatever comes.
+-- place: not NULL: :next is in the queue.
+-- :step
+WITH k AS (
+    SELECT c.ns, c.name, greatest(c.token, m.fence_floor) AS above, {now} AS t
+    FROM {lock} c, {meta} m
+    WHERE c.ns = :ns AND c.name = :name AND c.kind = 0
+      AND c.owner = :owner AND c.token = :token AND c.waiters = 0
+      AND :next IS NOT NULL AND {now} <= :not_after AND (c.withdrawn = :next) IS NOT TRUE
+      AND m.id = 1 AND {known} AND {durable} AND NOT {graced}
+    FOR UPDATE OF c SKIP LOCKED
+)
+UPDATE {lock} l SET
+    owner = :next, token = k.above + 1, exp = k.t + :ttl, ttl = :ttl, since = k.t, label = :label, client = :client,
+    passes = l.passes + 1, ended_owner = l.owner, ended_token = l.token, ended_why = {ENDED_RELEASED}
+FROM k
+WHERE l.ns = k.ns AND l.name = k.name AND l.kind = 0
+  AND l.owner = :owner AND l.token = :token AND l.waiters = 0 AND {now} <= :not_after
+RETURNING 0, {DONE}, l.ended_token, NULL::bigint, k.t, NULL::bigint, NULL::bytea, NULL::bigint, l.client, l.owner,
+    l.token, l.exp - k.t, 1;
+-- :step first
+SELECT 1 FROM {lock} l WHERE l.ns = :ns AND l.name = :name AND l.kind = 0 FOR NO KEY UPDATE OFFSET 1;
+-- :step
+WITH q AS (
+    SELECT l.changes FROM {lock} l WHERE l.ns = :ns AND l.name = :name
+), k AS (
+    SELECT c.ns, c.name, c.token, greatest(c.token, m.fence_floor) AS above, c.changes, c.passes, c.next_ticket,
+           c.withdrawn, m.lost_at, m.longest, {now} AS t
+    FROM {lock} c, {meta} m
+    WHERE c.ns = :ns AND c.name = :name AND c.kind = 0
+      AND c.owner = :owner AND c.token = :token AND c.waiters <> 0
+      AND m.id = 1 AND {known} AND {durable}
+    FOR UPDATE OF c SKIP LOCKED
+), s AS (
+    SELECT k.* FROM k JOIN q ON q.changes = k.changes
+), n AS (
+    SELECT :next AS owner, :ttl AS ttl, :label AS label, greatest(:grace, 0) AS grace
+    FROM s WHERE :next IS NOT NULL AND s.t <= :not_after AND (s.withdrawn = :next) IS NOT TRUE
+), first AS (
+    SELECT f.ticket, f.owner, f.client, f.ttl, f.label, f.grace
+    FROM s CROSS JOIN LATERAL (
+        SELECT w.ticket, w.owner, w.client, w.ttl, w.label, w.grace FROM {waiter} w
+        WHERE w.ns = s.ns AND w.name = s.name
+          AND EXISTS (SELECT 1 FROM {client} p WHERE p.id = w.client AND {living})
+        ORDER BY w.ns, w.name, w.ticket LIMIT 1) f
+), own AS (
+    SELECT f.ticket, f.owner, f.client, f.ttl, f.label, f.grace
+    FROM s CROSS JOIN LATERAL (
+        SELECT w.ticket, w.owner, w.client, w.ttl, w.label, w.grace FROM {waiter} w
+        WHERE w.client = :client AND w.ns = s.ns AND w.name = s.name
+        ORDER BY w.client, w.ns, w.name, w.ticket LIMIT 1) f
+    WHERE s.passes < {passes} AND EXISTS (SELECT 1 FROM {client} p WHERE p.id = :client AND p.alive_until > s.t)
+), h AS (
+    SELECT own.ticket, own.owner, own.client, own.ttl, own.label, own.grace, 1 AS passed FROM own
+    UNION ALL
+    SELECT NULL::bigint, n.owner, :client, n.ttl, n.label, n.grace, 1
+    FROM s CROSS JOIN n
+    WHERE NOT EXISTS (SELECT 1 FROM own) AND (s.passes < {passes} OR NOT EXISTS (SELECT 1 FROM first))
+    UNION ALL
+    SELECT f.ticket, f.owner, f.client, f.ttl, f.label, f.grace, 0
+    FROM s CROSS JOIN first f
+    WHERE NOT EXISTS (SELECT 1 FROM own) AND (s.passes >= {passes} OR NOT EXISTS (SELECT 1 FROM n))
+), a AS (
+    SELECT s.* FROM s WHERE NOT EXISTS (SELECT 1 FROM h WHERE s.t < (s.lost_at + least(s.longest, h.grace)))
+), d AS (
+    SELECT w.ticket
+    FROM a s JOIN {waiter} w ON w.ns = s.ns AND w.name = s.name LEFT JOIN {client} p ON p.id = w.client
+    WHERE w.owner = (SELECT h.owner FROM h)
+       OR w.ticket < coalesce((SELECT f.ticket FROM first f), {last_ticket}) AND (p.alive_until > s.t) IS NOT TRUE
+), j AS (
+    SELECT greatest(s.next_ticket, (SELECT max(w.ticket) FROM {waiter} w WHERE w.ns = s.ns AND w.name = s.name)) + 1 AS ticket,
+           1 + (SELECT count(*) FROM {waiter} w
+                WHERE w.ns = s.ns AND w.name = s.name AND w.ticket <> ALL (ARRAY(SELECT d.ticket FROM d))) AS place
+    FROM a s CROSS JOIN n
+    WHERE EXISTS (SELECT 1 FROM h WHERE h.owner <> n.owner)
+      AND NOT EXISTS (SELECT 1 FROM {waiter} w WHERE w.ns = s.ns AND w.name = s.name AND w.owner = n.owner)
+), r AS (
+    SELECT CASE WHEN EXISTS (SELECT 1 FROM j)
+                  OR EXISTS (SELECT 1 FROM a s JOIN {waiter} w ON w.ns = s.ns AND w.name = s.name
+                             WHERE w.ticket <> ALL (ARRAY(SELECT d.ticket FROM d))) THEN 1 ELSE 0 END AS more
+), x AS (
+    DELETE FROM {waiter} w USING a s, d WHERE w.ns = s.ns AND w.name = s.name AND w.ticket = d.ticket
+), i AS (
+    INSERT INTO {waiter} (ns, name, ticket, owner, client, ttl, grace, label, since)
+    SELECT s.ns, s.name, j.ticket, n.owner, :client, n.ttl, n.grace, n.label, s.t FROM a s CROSS JOIN n CROSS JOIN j
+)
+UPDATE {lock} l SET
+    owner = h.owner, token = CASE WHEN h.owner IS NULL THEN l.token ELSE s.above + 1 END,
+    exp = CASE WHEN h.passed = 1 THEN s.t + h.ttl WHEN h.passed = 0 THEN s.t + {offer} END,
+    since = CASE WHEN h.owner IS NOT NULL THEN s.t END, label = h.label, client = h.client,
+    ttl = coalesce(h.ttl, l.ttl), offered = CASE WHEN h.passed = 0 THEN 1 ELSE 0 END,
+    passes = CASE WHEN h.passed = 1 THEN l.passes + 1 ELSE 0 END,
+    ended_owner = l.owner, ended_token = l.token, ended_why = {ENDED_RELEASED},
+    idle_since = CASE WHEN h.owner IS NULL THEN s.t END, changes = l.changes + 1,
+    waiters = r.more, next_ticket = coalesce((SELECT j.ticket FROM j), l.next_ticket * r.more)
+FROM r CROSS JOIN a s LEFT JOIN h ON true
+WHERE l.ns = :ns AND l.name = :name AND l.kind = 0 AND l.owner = :owner AND l.token = :token
+RETURNING 0, {DONE}, s.token, NULL::bigint, s.t, NULL::bigint, NULL::bytea, (SELECT j.place FROM j), h.client, h.owner,
+    l.token, l.exp - s.t, h.passed;
+-- :step
+UPDATE {lock} l SET owner = NULL, exp = NULL, since = NULL, label = NULL,
+    ended_owner = l.owner, ended_token = l.token, ended_why = {ENDED_RELEASED}, idle_since = {now}
+WHERE l.ns = :ns AND l.name = :name AND l.kind = 0
+  AND l.owner = :owner AND l.token = :token AND {lazily}
+RETURNING 0, {DONE}, l.token, NULL::bigint, {now}, NULL::bigint, NULL::bytea, NULL::bigint,
+    (SELECT w.client FROM {waiter} w WHERE w.ns = l.ns AND w.name = l.name ORDER BY w.ticket LIMIT 1),
+    (SELECT w.owner FROM {waiter} w WHERE w.ns = l.ns AND w.name = l.name ORDER BY w.ticket LIMIT 1);
+-- :step look
+SELECT 0,
+       CASE WHEN h.name IS NULL THEN {GONE}
+            WHEN h.kind <> 0 THEN {KIND}
+            WHEN h.owner = :owner AND h.token = :token THEN {SKIPPED}
+            WHEN h.ended_owner = :owner AND h.ended_token = :token
+                 THEN CASE WHEN h.ended_why = {ENDED_RELEASED} THEN {DONE} ELSE {ENDED} + h.ended_why END
+            ELSE {TAKEN} END,
+       h.token, h.exp - {now}, {now}, NULL::bigint, NULL::bytea, NULL::bigint,
+       h.client, h.owner
+FROM (VALUES (1)) one LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;

@@ -7,7 +7,7 @@
 -- Milliseconds. SQLite keeps 'now' the same within one step, and takes it after the wait for the write lock.
 -- The function unixepoch('subsec') would be NULL before 3.42, without an error. Days are counted as a fraction, which is
 -- exact to the millisecond once it is rounded. To make the time of texts (strftime) takes several times as long.
--- :lacks queue leave beat notify waiters
+-- :lacks queue leave beat notify waiters pass
 -- :define now CAST((julianday('now') - 2440587.5) * 86400000 + 0.5 AS INTEGER)
 -- No token, and no version of a register, is below this.
 -- :define least_token {now} * 1000

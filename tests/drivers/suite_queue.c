@@ -25,6 +25,14 @@ static void queue_up(struct waiter *t, sqlock *m, int32_t wait_ms)
     wait_queued(before, 1);
 }
 
+/* Behind one of the same manager, which is in the queue. */
+static void queue_up_behind(struct waiter *t, sqlock *m, int32_t wait_ms)
+{
+    *t = (struct waiter){.m = m, .name = "nightly", .opts = wait_opts(wait_ms, 0, 0)};
+    wait_start(t);
+    sleep_ms(100);
+}
+
 static void served(struct waiter *t)
 {
     pthread_join(t->thread, NULL);
@@ -97,7 +105,7 @@ TEST(test_P21_try_does_not_overtake_a_waiter, a, b)
 
 /* From the release to the grant of one that has waited for long. The best of several: the machine
  * may be busy. A look would come after half a second. */
-static int64_t hand_over(sqlock *a, sqlock *b, bool loses_reply)
+static int64_t hand_over(sqlock *a, sqlock *b, int lost)
 {
     int64_t best = INT64_MAX;
 
@@ -108,8 +116,8 @@ static int64_t hand_over(sqlock *a, sqlock *b, bool loses_reply)
 
         queue_up(&t, b, 60000);
         sleep_ms(700);
-        if (loses_reply)
-            spy_lose_reply(SQLOCK_STMT_RELEASE);
+        if (lost >= 0)
+            spy_lose_reply((sqlock_stmt)lost);
         released = now_us();
         give(lock);
         served(&t);
@@ -121,13 +129,98 @@ static int64_t hand_over(sqlock *a, sqlock *b, bool loses_reply)
 
 TEST(test_P22_release_calls_the_waiter_at_once, a, b)
 {
-    assert_between(0, hand_over(a, b, false), 50000);
+    assert_between(0, hand_over(a, b, -1), 50000);
 }
 
 /* The release is sent again, and finds that it has passed the lock on. */
 TEST(test_P22_release_whose_reply_was_lost_calls_the_waiter_too, a, b)
 {
-    assert_between(0, hand_over(a, b, true), 100000);
+    assert_between(0, hand_over(a, b, SQLOCK_STMT_RELEASE), 100000);
+    assert_between(0, hand_over(a, b, SQLOCK_STMT_PASS), 100000);
+}
+
+static long requests(void)
+{
+    return spy_runs(SQLOCK_STMT_ACQUIRE) + spy_runs(SQLOCK_STMT_QUEUE) + spy_runs(SQLOCK_STMT_PASS);
+}
+
+enum { TAKERS = 8 };
+
+/* The release of one is the grant of another. A place in the queue is for the first one, and for
+ * one that has waited for a moment. */
+TEST_IF(PASSES, test_P22_lock_goes_from_thread_to_thread_by_one_request, a)
+{
+    pthread_t threads[TAKERS];
+    sqlock_lock *lock = take(a, "nightly");
+    long before = requests();
+
+    for (int i = 0; i < TAKERS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, take_often, a), 0);
+    sleep_ms(300);
+    give(lock);
+    for (int i = 0; i < TAKERS; i++)
+        pthread_join(threads[i], NULL);
+    assert_between(TAKERS * PASSES_MOST, requests() - before, TAKERS * PASSES_MOST * 5 / 4);
+    assert_true(is_free(a, "nightly"));
+}
+
+/* It is granted the lock, or not, and looks. */
+TEST_IF(PASSES, test_P22_thread_whose_grant_was_lost_on_the_way_is_served, a, b)
+{
+    for (int i = 0; i < 3; i++) {
+        sqlock_lock *lock = take(b, "nightly");
+        struct waiter first, second;
+        int64_t released;
+
+        queue_up(&first, a, 60000);
+        queue_up_behind(&second, a, 60000);
+        give(lock);
+        served(&first);
+        spy_lose_reply(SQLOCK_STMT_PASS);
+        released = now_us();
+        give(first.lock);
+        served(&second);
+        assert_between(0, second.ended_us - released, 500000);
+        give(second.lock);
+    }
+}
+
+/* The first one's end leaves the second one without a place in the queue, for a moment. */
+TEST(test_P8_place_goes_to_the_next_thread, a, b)
+{
+    sqlock *c = open_manager(w, NULL);
+    sqlock_lock *lock = take(b, "nightly");
+    struct waiter first, second, third;
+
+    queue_up(&first, a, 900);
+    queue_up_behind(&second, a, patience_ms(8000));
+    pthread_join(first.thread, NULL);
+    says(SQLOCK_EBUSY, first.code);
+    sleep_ms(300);
+    queue_up(&third, c, 60000);
+    give(lock);
+    served(&second);
+    assert_int_equal(atomic_load(&third.ended), 0);
+    give(second.lock);
+    served(&third);
+    give(third.lock);
+}
+
+/* Who waits alone tells its place too, and leaves nothing. */
+TEST(test_P8_thread_that_gives_up_behind_another, a, b)
+{
+    sqlock_lock *lock = take(b, "nightly");
+    struct waiter first, second;
+
+    queue_up(&first, a, 60000);
+    queue_up_behind(&second, a, 300);
+    pthread_join(second.thread, NULL);
+    says(SQLOCK_EBUSY, second.code);
+    assert_non_null(strstr(second.err.text, "place 2 in the queue"));
+    give(lock);
+    served(&first);
+    give(first.lock);
+    assert_true(is_free(a, "nightly"));
 }
 
 /* Nor does a waiter ask for its turn again and again. */
@@ -197,7 +290,7 @@ TEST(test_P8_close_ends_the_wait, a)
 
     ok(open_here(w, NULL, &b, &said));
     queue_up(&first, b, 60000);
-    queue_up(&second, b, SQLOCK_WAIT_FOREVER);
+    queue_up_behind(&second, b, SQLOCK_WAIT_FOREVER);
     closed = now_us();
     close_here(b);
     pthread_join(first.thread, NULL);

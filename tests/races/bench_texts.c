@@ -7,7 +7,8 @@
 
 request request_of(char owner, int64_t ttl)
 {
-    request r = {"app", "job", 3, 3, {0}, 0, ttl, INT64_MAX, INT64_MAX, 0, 0, 0, NULL, {0}, 1, 0};
+    request r = {"app", "job", 3, 3,    {0}, 0, ttl, INT64_MAX, INT64_MAX,
+                 0,     0,     0, NULL, {0}, 1, 0,   NULL};
     memset(r.owner, owner, sizeof r.owner);
     memset(r.client, owner, sizeof r.client);
     return r;
@@ -207,6 +208,7 @@ static sqlock_value parameter(const char *param, const request *r)
         {"expected", integer(r->token)},
         {"above", integer(0)},
         {"client", bytes(r->client, sizeof r->client)},
+        {"next", bytes(r->next, 16)},
         {"waits", integer(r->waits)},
         {"gives", integer(1)},
         {"alive", integer(60000 * MS)},

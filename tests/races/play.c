@@ -61,6 +61,8 @@ static void put_parameter(request *r, const char *name, const char *text)
         memset(r->owner, text[0], sizeof r->owner);
     else if (strcmp(name, "client") == 0)
         memset(r->client, text[0], sizeof r->client);
+    else if (strcmp(name, "next") == 0)
+        r->next = requested_of(text)->r.owner;
     else
         broken("no request says %s", name);
 }

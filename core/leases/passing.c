@@ -1,0 +1,119 @@
+/* A release that passes the lock on to who waits for it. */
+#include <assert.h>
+#include <string.h>
+
+#include "core/engine/lines.h"
+#include "core/engine/locks.h"
+#include "core/leases/leases.h"
+#include "core/leases/passing.h"
+#include "core/sql/texts.h"
+
+/* NULL: no one. What is sent points into its lock, and its op may end meanwhile. */
+static sqlock_lock *passing_next(sqlock_op *op, int64_t now)
+{
+    struct place *p = queue_is_alive(op->m, now) ? line_next(op->lock, now) : NULL;
+
+    assert(op->next_lock == NULL);
+    if (p == NULL)
+        return NULL;
+    p->sent = 1;
+    op->next_lock = p->op->lock;
+    op->next_lock->refs++;
+    return op->next_lock;
+}
+
+static int passing_send_release(sqlock_op *op, int64_t token)
+{
+    const sqlock_lock *lock = op->lock;
+
+    return OP_SEND(op, SQLOCK_STMT_RELEASE, value_bytes(lock->ns, lock->ns_len),
+                   value_bytes(lock->name, lock->name_len),
+                   value_bytes(lock->owner, sizeof lock->owner), value_int(token));
+}
+
+/* Others wait, or may. */
+static int passing_is_due(const sqlock_op *op)
+{
+    return (op->passes || op->lock->contended || op->m->queue.owners.n > 0) &&
+           texts_has(op->m->texts, SQLOCK_STMT_PASS, NULL) == 0;
+}
+
+int passing_send(sqlock_op *op, int64_t token, int64_t now)
+{
+    const sqlock_lock *lock = op->lock, *gets = lock;
+    const sqlock *m = op->m;
+    int due = passing_is_due(op);
+    sqlock_lock *next = due ? passing_next(op, now) : NULL;
+    const char *label;
+    int64_t not_after;
+
+    if (!due || (next == NULL && !op->passes && !lock->contended))
+        return passing_send_release(op, token);
+    if (next != NULL)
+        gets = next;
+    not_after = verb_not_after(op, gets, now);
+    if (next != NULL)
+        next->lost_until = time_max(next->lost_until, not_after);
+    label = lock_label(gets);
+    return OP_SEND(
+        op, SQLOCK_STMT_PASS, value_bytes(lock->ns, lock->ns_len),
+        value_bytes(lock->name, lock->name_len), value_bytes(lock->owner, sizeof lock->owner),
+        value_int(token), value_bytes(next != NULL ? next->owner : NULL, sizeof lock->owner),
+        value_int(gets->lease.ttl), value_int(m->grace_us), value_bytes(label, strlen(label)),
+        value_bytes(m->queue.client, sizeof m->queue.client), value_int(not_after));
+}
+
+static int passing_granted(const struct answer *a, const sqlock_lock *next)
+{
+    return a->has_next && a->next_token > 0 &&
+           memcmp(a->next_owner, next->owner, sizeof next->owner) == 0;
+}
+
+/* What the answer says of the one that waited alone. It may have ended meanwhile. Where it is not
+ * granted the lock and not in the queue, it has to look. */
+static void passing_tell(sqlock_op *op, const struct answer *a, const sqlock_lock *next)
+{
+    struct place *p = queue_find(op->m, next->owner);
+    int granted = passing_granted(a, next);
+
+    if (p == NULL) {
+        if (granted || a->place > 0)
+            queue_give_back(op->lock, next->owner);
+    } else if (!granted) {
+        line_queue(p);
+        p->number = a->place;
+        p->since = a->place > 0 ? a->sent : 0;
+        if (a->place == 0)
+            place_call(p);
+    }
+}
+
+int passing_answered(sqlock_op *op, const struct answer *a, int64_t now)
+{
+    sqlock_lock *next = op->next_lock;
+
+    op->next_lock = NULL;
+    if (next != NULL) {
+        passing_tell(op, a, next);
+        lock_unref_locked(next);
+    }
+    if (a->outcome != SQLOCK_OUT_QUEUED)
+        return 0;
+    op->passes = 1;
+    op_again(op, now);
+    return 1;
+}
+
+void passing_failed(sqlock_op *op)
+{
+    sqlock_lock *next = op->next_lock;
+    struct place *p = next != NULL ? queue_find(op->m, next->owner) : NULL;
+
+    op->next_lock = NULL;
+    if (p != NULL) {
+        line_queue(p);
+        place_call(p);
+    }
+    if (next != NULL)
+        lock_unref_locked(next);
+}
