@@ -162,6 +162,7 @@ struct sqlock_lock {
     int release_sent;   /* a release may have been applied */
     int64_t given_back; /* the token of a late grant that may have been given back; 0: none */
     int contended;      /* it was waited for: others may wait too */
+    int gave_up;        /* its acquire has waited, and was refused */
     int guards;         /* it was guarded, perhaps by another handle: a guard may be open */
     int64_t lost_until; /* a lost acquire may be granted until then, by the server's clock */
     int quiet;          /* released or freed: no new callback begins */

@@ -139,6 +139,7 @@ void queue_end(sqlock_op *op, int code)
     p->op = NULL;
     line_part(p, code == 0);
     op->lock->contended = 1;
+    op->lock->gave_up = code != 0 && code != SQLOCK_EUNSURE;
     hash_remove(&m->queue.owners, &p->by_owner);
     list_remove(&p->in_queue);
     if (list_is_empty(&m->queue.places))

@@ -69,15 +69,16 @@ static int passing_granted(const struct answer *a, const sqlock_lock *next)
            memcmp(a->next_owner, next->owner, sizeof next->owner) == 0;
 }
 
-/* What the answer says of the one that waited alone. It may have ended meanwhile. Where it is not
- * granted the lock and not in the queue, it has to look. */
+/* What the answer says of the one that waited alone. It may have ended meanwhile: it gave up, or
+ * has looked and found its grant before this answer came. Where it is not granted the lock and not
+ * in the queue, it has to look. */
 static void passing_tell(sqlock_op *op, const struct answer *a, const sqlock_lock *next)
 {
     struct place *p = queue_find(op->m, next->owner);
     int granted = passing_granted(a, next);
 
     if (p == NULL) {
-        if (granted || a->place > 0)
+        if (next->gave_up && (granted || a->place > 0))
             queue_give_back(op->lock, next->owner);
     } else if (!granted) {
         line_queue(p);

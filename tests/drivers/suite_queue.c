@@ -185,6 +185,44 @@ TEST_IF(PASSES, test_P22_thread_whose_grant_was_lost_on_the_way_is_served, a, b)
     }
 }
 
+static int run_pass_late(void *conn, const sqlock_call *call, sqlock_stmt stmt,
+                         const sqlock_value *values, size_t n, int64_t deadline, sqlock_rows *rows,
+                         sqlock_error *err)
+{
+    int rc = spied_driver()->run(conn, call, stmt, values, n, deadline, rows, err);
+
+    if (stmt == SQLOCK_STMT_PASS)
+        sleep_ms(100);
+    return rc;
+}
+
+/* It looks, finds its grant, and keeps it when the answer comes at last. */
+TEST_IF(PASSES, test_P1_thread_that_knows_of_its_grant_before_the_answer_keeps_it, b)
+{
+    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
+    sqlock *a = NULL;
+
+    w->driver.run = run_pass_late;
+    o.connections = 4; /* the look has one of its own */
+    place_opts(w, &o);
+    ok(open_by(&w->driver, w->place.url, &o, &a, &said));
+    w->managers[w->n_managers++] = a;
+    for (int i = 0; i < 3; i++) {
+        sqlock_lock *lock = take(b, "nightly");
+        struct waiter first, second;
+
+        queue_up(&first, a, 60000);
+        queue_up_behind(&second, a, 60000);
+        give(lock);
+        served(&first);
+        give(first.lock);
+        served(&second);
+        sleep_ms(200);
+        ok(sqlock_renew(second.lock, &said));
+        give(second.lock);
+    }
+}
+
 /* The first one's end leaves the second one without a place in the queue, for a moment. */
 TEST(test_P8_place_goes_to_the_next_thread, a, b)
 {
