@@ -7,7 +7,10 @@
 
 /* The holder may be of this manager too, and pass the lock on at once. Only if it does not is a
  * place worth a request. */
-#define ALONE_US INT64_C(5000)
+#define HELD_US INT64_C(5000)
+
+/* So long someone waits alone at most. Others of other processes may overtake for that time. */
+#define ALONE_US INT64_C(50000)
 
 /* FNV-1a (Fowler, Noll, Vo). */
 static uint64_t line_key(const char *ns, size_t ns_len, const char *name, size_t name_len)
@@ -57,7 +60,7 @@ static struct line *line_new(struct place *p)
     return l;
 }
 
-/* Its first one asks for a place, then. Who is late already goes before others. */
+/* Its first one is to get a place then. Who is late already goes before others. */
 static void line_set_due(sqlock *m, struct line *l, int64_t due)
 {
     list_remove(&l->in_due);
@@ -77,7 +80,10 @@ int line_join(struct place *p, int alone)
         l->queued++;
         list_remove(&l->in_due);
     } else {
+        p->came = sqlock_now_us();
         list_append(&l->alone, &p->in_line);
+        list_append(&p->m->queue.alone, &p->in_alone);
+        worker_wake(p->m, p->came + ALONE_US);
     }
     return 1;
 }
@@ -89,6 +95,7 @@ void line_part(struct place *p, int granted)
     if (list_is_empty(&p->in_line))
         l->queued--;
     list_remove(&p->in_line);
+    list_remove(&p->in_alone);
     p->line = NULL;
     if (l->queued > 0)
         return;
@@ -97,7 +104,7 @@ void line_part(struct place *p, int granted)
         hash_remove(&p->m->queue.names, &l->by_name);
         sqlock_mem_free(l);
     } else if (granted) {
-        line_set_due(p->m, l, sqlock_now_us() + ALONE_US);
+        line_set_due(p->m, l, sqlock_now_us() + HELD_US);
     } else if (list_is_empty(&l->in_due)) {
         line_set_due(p->m, l, 0);
     }
@@ -108,6 +115,7 @@ void line_queue(struct place *p)
     if (list_is_empty(&p->in_line))
         return;
     list_remove(&p->in_line);
+    list_remove(&p->in_alone);
     list_remove(&p->line->in_due);
     p->line->queued++;
 }
@@ -145,20 +153,41 @@ int64_t line_number(const struct place *p)
     return ahead;
 }
 
+/* The first one of a line that has no one in the queue; NULL: no such line is due. */
+static struct place *lines_first(const sqlock *m, int64_t now)
+{
+    struct line *l = LIST_MEMBER(m->queue.lines.next, struct line, in_due);
+
+    return list_is_empty(&m->queue.lines) || l->due > now
+               ? NULL
+               : LIST_MEMBER(l->alone.next, struct place, in_line);
+}
+
+/* Who has waited alone for longest; NULL: no one for too long. */
+static struct place *lines_oldest(const sqlock *m, int64_t now)
+{
+    struct place *p = LIST_MEMBER(m->queue.alone.next, struct place, in_alone);
+
+    return list_is_empty(&m->queue.alone) || p->came + ALONE_US > now ? NULL : p;
+}
+
 int64_t lines_due(const sqlock *m)
 {
-    const struct link *first = m->queue.lines.next;
+    const struct queue *q = &m->queue;
+    int64_t due = TIME_NEVER;
 
-    return list_is_empty(&m->queue.lines) ? TIME_NEVER
-                                          : LIST_MEMBER(first, struct line, in_due)->due;
+    if (!list_is_empty(&q->lines))
+        due = LIST_MEMBER(q->lines.next, struct line, in_due)->due;
+    if (!list_is_empty(&q->alone))
+        due = time_min(due, LIST_MEMBER(q->alone.next, struct place, in_alone)->came + ALONE_US);
+    return due;
 }
 
 void lines_run(sqlock *m, int64_t now)
 {
-    while (lines_due(m) <= now) {
-        struct line *l = LIST_MEMBER(m->queue.lines.next, struct line, in_due);
-        struct place *p = LIST_MEMBER(l->alone.next, struct place, in_line);
+    struct place *p;
 
+    while ((p = lines_first(m, now)) != NULL || (p = lines_oldest(m, now)) != NULL) {
         line_queue(p);
         place_call(p);
     }

@@ -60,6 +60,7 @@ struct queue {
     struct link places;                      /* struct place.in_queue: of ops that wait */
     struct link leavers;                     /* ... of ops that have ended */
     struct link lines;                       /* struct line.in_due */
+    struct link alone;                       /* struct place.in_alone; who came first is first */
     int leaving;                             /* so many are about to */
     cond left;                               /* one has left */
     int hears;                               /* the reserved connection receives notifications */

@@ -34,6 +34,7 @@ void queue_init(sqlock *m)
     list_init(&q->places);
     list_init(&q->leavers);
     list_init(&q->lines);
+    list_init(&q->alone);
     cond_init(&q->left);
     q->leave_at = TIME_NEVER;
     q->has_client = random_bytes(q->client, sizeof q->client) == 0;
@@ -94,6 +95,7 @@ static struct place *place_new(sqlock *m, const void *ns, size_t ns_len, const v
     memcpy(p->owner, owner, sizeof p->owner);
     list_init(&p->in_queue);
     list_init(&p->in_line);
+    list_init(&p->in_alone);
     return p;
 }
 

@@ -13,7 +13,9 @@ struct place {
     struct hash_node by_owner; /* in queue.owners, while it has an op */
     struct line *line;         /* of its lock (engine/lines.h), while it has an op */
     struct link in_line;       /* there, while it waits alone */
-    struct link in_queue;      /* of queue.places, or queue.leavers */
+    struct link in_alone;      /* of queue.alone: the same, of all lines */
+    int64_t came;
+    struct link in_queue; /* of queue.places, or queue.leavers */
     sqlock *m;
     sqlock_op *op;  /* NULL: it leaves */
     int64_t since;  /* an answer has said that it is in the queue since then; 0: not yet */
