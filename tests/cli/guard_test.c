@@ -98,7 +98,7 @@ TEST(test_killed_guardian_is_replaced_by_the_locker, ON_SQLITE)
 
 TEST(test_stopped_guardian_is_woken, ON_SQLITE)
 {
-    pid_t run = start_tree("--ttl 3s -k 300ms --max-time 1s", "stubborn");
+    pid_t run = start_tree("--ttl 3s -k 300ms --max-time 4s", "stubborn");
 
     kill(guardian_of(run), SIGSTOP);
     assert_ends(run, 124);
