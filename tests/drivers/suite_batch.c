@@ -140,7 +140,7 @@ static void together(sqlock_stmt stmt)
     for (int i = 0; i < CALLERS; i++)
         start_caller(&c[i]);
     assert_soon(atomic_load(&crowd.begun) == 1 + CALLERS, patience_ms(5000));
-    sleep_ms(100); /* until they wait */
+    sleep_ms(400); /* until they wait */
     atomic_store(&gate.shut, 0);
     pthread_join(crowd.first.thread, NULL);
     for (int i = 0; i < CALLERS; i++)
