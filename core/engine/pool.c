@@ -430,10 +430,16 @@ void pool_give(sqlock *m, struct conn *c, int broken)
 void pool_close_all(sqlock *m)
 {
     for (int i = 0; i < m->n_conns; i++) {
-        if (m->conns[i].native != NULL)
-            m->driver->close(m->conns[i].native);
-        m->conns[i].native = NULL;
-        sqlock_wake_close(m->conns[i].wake);
-        m->conns[i].wake = -1;
+        struct conn *c = &m->conns[i];
+        void *native;
+
+        mutex_lock(&m->mu); /* a caller that blocks in steps may still look at it */
+        native = c->native;
+        c->native = NULL;
+        sqlock_wake_close(c->wake);
+        c->wake = -1;
+        mutex_unlock(&m->mu);
+        if (native != NULL)
+            m->driver->close(native);
     }
 }
