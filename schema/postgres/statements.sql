@@ -1445,7 +1445,8 @@ WITH k AS (
 )
 UPDATE {lock} l SET
     owner = :next, token = k.above + 1, exp = k.t + :ttl, ttl = :ttl, since = k.t, label = :label, client = :client,
-    passes = l.passes + 1, ended_owner = l.owner, ended_token = l.token, ended_why = {ENDED_RELEASED}
+    offered = 0, passes = least(l.passes + 1, {passes}),
+    ended_owner = l.owner, ended_token = l.token, ended_why = {ENDED_RELEASED}
 FROM k
 WHERE l.ns = k.ns AND l.name = k.name AND l.kind = 0
   AND l.owner = :owner AND l.token = :token AND l.waiters = 0 AND {now} <= :not_after
@@ -1522,7 +1523,7 @@ UPDATE {lock} l SET
     exp = CASE WHEN h.passed = 1 THEN s.t + h.ttl WHEN h.passed = 0 THEN s.t + {offer} END,
     since = CASE WHEN h.owner IS NOT NULL THEN s.t END, label = h.label, client = h.client,
     ttl = coalesce(h.ttl, l.ttl), offered = CASE WHEN h.passed = 0 THEN 1 ELSE 0 END,
-    passes = CASE WHEN h.passed = 1 THEN l.passes + 1 ELSE 0 END,
+    passes = CASE WHEN h.passed = 1 THEN least(l.passes + 1, {passes}) ELSE 0 END,
     ended_owner = l.owner, ended_token = l.token, ended_why = {ENDED_RELEASED},
     idle_since = CASE WHEN h.owner IS NULL THEN s.t END, changes = l.changes + 1,
     waiters = r.more, next_ticket = coalesce((SELECT j.ticket FROM j), l.next_ticket * r.more)

@@ -9,7 +9,9 @@
 
 static struct line lines[1000];
 static int n_lines;
-static struct race races[40];
+enum { RACES_MOST = 64 };
+
+static struct race races[RACES_MOST];
 static int n_races;
 
 /* A whole line, or what goes on with the one before. */
@@ -56,8 +58,10 @@ static void read_races(const char *subject)
         size_t len = strcspn(lines[i].text, " :");
         if (lines[i].heading && memmem(known, strlen(known), lines[i].text, len) == NULL)
             printf("%s:%d: what is %s?\n", file, lines[i].at, lines[i].text), abort();
-        if (lines[i].heading && strncmp(lines[i].text, "race ", 5) == 0)
+        if (lines[i].heading && strncmp(lines[i].text, "race ", 5) == 0) {
+            assert(n_races < RACES_MOST);
             races[n_races++] = (struct race){file, lines, lines + i, i, 0};
+        }
         if (n_races > 0)
             races[n_races - 1].n_lines++;
         if (n_races > 1)
