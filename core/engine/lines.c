@@ -5,10 +5,6 @@
 #include "core/engine/lines.h"
 #include "core/engine/op.h"
 
-/* The holder may be of this manager too, and pass the lock on at once. Only if it does not is a
- * place worth a request. */
-#define HELD_US INT64_C(5000)
-
 /* So long someone waits alone at most. Others of other processes may overtake for that time. */
 #define ALONE_US INT64_C(50000)
 
@@ -52,21 +48,11 @@ static struct line *line_new(struct place *p)
     if (l == NULL)
         return NULL;
     list_init(&l->alone);
-    list_init(&l->in_due);
     l->ns_len = p->ns_len;
     l->name_len = p->name_len;
     memcpy(l->ns, p->ns, p->ns_len + p->name_len);
     hash_put(&p->m->queue.names, &l->by_name, line_key(p->ns, p->ns_len, p->name, p->name_len));
     return l;
-}
-
-/* Its first one is to get a place then. Who is late already goes before others. */
-static void line_set_due(sqlock *m, struct line *l, int64_t due)
-{
-    list_remove(&l->in_due);
-    l->due = due;
-    list_append(due == 0 ? m->queue.lines.next : &m->queue.lines, &l->in_due);
-    worker_wake(m, due);
 }
 
 int line_join(struct place *p, int alone)
@@ -76,10 +62,8 @@ int line_join(struct place *p, int alone)
     if (l == NULL && (l = line_new(p)) == NULL)
         return 0;
     p->line = l;
-    if (!alone) {
-        l->queued++;
-        list_remove(&l->in_due);
-    } else {
+    l->n++;
+    if (alone) {
         p->came = sqlock_now_us();
         list_append(&l->alone, &p->in_line);
         list_append(&p->m->queue.alone, &p->in_alone);
@@ -88,36 +72,22 @@ int line_join(struct place *p, int alone)
     return 1;
 }
 
-void line_part(struct place *p, int granted)
+void line_part(struct place *p)
 {
     struct line *l = p->line;
 
-    if (list_is_empty(&p->in_line))
-        l->queued--;
-    list_remove(&p->in_line);
-    list_remove(&p->in_alone);
+    line_queue(p);
     p->line = NULL;
-    if (l->queued > 0)
+    if (--l->n > 0)
         return;
-    if (list_is_empty(&l->alone)) {
-        list_remove(&l->in_due);
-        hash_remove(&p->m->queue.names, &l->by_name);
-        sqlock_mem_free(l);
-    } else if (granted) {
-        line_set_due(p->m, l, sqlock_now_us() + HELD_US);
-    } else if (list_is_empty(&l->in_due)) {
-        line_set_due(p->m, l, 0);
-    }
+    hash_remove(&p->m->queue.names, &l->by_name);
+    sqlock_mem_free(l);
 }
 
 void line_queue(struct place *p)
 {
-    if (list_is_empty(&p->in_line))
-        return;
     list_remove(&p->in_line);
     list_remove(&p->in_alone);
-    list_remove(&p->line->in_due);
-    p->line->queued++;
 }
 
 struct place *line_next(const sqlock_lock *lock, int64_t now)
@@ -138,56 +108,26 @@ struct place *line_next(const sqlock_lock *lock, int64_t now)
     return NULL;
 }
 
-int64_t line_number(const struct place *p)
+/* Who has waited alone for longest; NULL: no one does. */
+static struct place *lines_oldest(const sqlock *m)
 {
-    int64_t ahead = (int64_t)p->line->queued;
+    const struct link *alone = &m->queue.alone;
 
-    if (list_is_empty(&p->in_line))
-        return p->number;
-    LIST_EACH(at, &p->line->alone)
-    {
-        ahead++;
-        if (at == &p->in_line)
-            break;
-    }
-    return ahead;
-}
-
-/* The first one of a line that has no one in the queue; NULL: no such line is due. */
-static struct place *lines_first(const sqlock *m, int64_t now)
-{
-    struct line *l = LIST_MEMBER(m->queue.lines.next, struct line, in_due);
-
-    return list_is_empty(&m->queue.lines) || l->due > now
-               ? NULL
-               : LIST_MEMBER(l->alone.next, struct place, in_line);
-}
-
-/* Who has waited alone for longest; NULL: no one for too long. */
-static struct place *lines_oldest(const sqlock *m, int64_t now)
-{
-    struct place *p = LIST_MEMBER(m->queue.alone.next, struct place, in_alone);
-
-    return list_is_empty(&m->queue.alone) || p->came + ALONE_US > now ? NULL : p;
+    return list_is_empty(alone) ? NULL : LIST_MEMBER(alone->next, struct place, in_alone);
 }
 
 int64_t lines_due(const sqlock *m)
 {
-    const struct queue *q = &m->queue;
-    int64_t due = TIME_NEVER;
+    const struct place *p = lines_oldest(m);
 
-    if (!list_is_empty(&q->lines))
-        due = LIST_MEMBER(q->lines.next, struct line, in_due)->due;
-    if (!list_is_empty(&q->alone))
-        due = time_min(due, LIST_MEMBER(q->alone.next, struct place, in_alone)->came + ALONE_US);
-    return due;
+    return p == NULL ? TIME_NEVER : p->came + ALONE_US;
 }
 
 void lines_run(sqlock *m, int64_t now)
 {
-    struct place *p;
+    while (lines_due(m) <= now) {
+        struct place *p = lines_oldest(m);
 
-    while ((p = lines_first(m, now)) != NULL || (p = lines_oldest(m, now)) != NULL) {
         line_queue(p);
         place_call(p);
     }

@@ -59,7 +59,6 @@ struct queue {
     struct hash owners, names;               /* struct place.by_owner, line.by_name */
     struct link places;                      /* struct place.in_queue: of ops that wait */
     struct link leavers;                     /* ... of ops that have ended */
-    struct link lines;                       /* struct line.in_due */
     struct link alone;                       /* struct place.in_alone; who came first is first */
     int leaving;                             /* so many are about to */
     cond left;                               /* one has left */

@@ -33,7 +33,6 @@ void queue_init(sqlock *m)
 
     list_init(&q->places);
     list_init(&q->leavers);
-    list_init(&q->lines);
     list_init(&q->alone);
     cond_init(&q->left);
     q->leave_at = TIME_NEVER;
@@ -139,7 +138,7 @@ void queue_end(sqlock_op *op, int code)
         return;
     op->in_queue = NULL;
     p->op = NULL;
-    line_part(p, code == 0);
+    line_part(p);
     op->lock->contended = 1;
     op->lock->gave_up = code != 0 && code != SQLOCK_EUNSURE;
     hash_remove(&m->queue.owners, &p->by_owner);

@@ -44,6 +44,7 @@ int passing_send(sqlock_op *op, int64_t token, int64_t now)
     const sqlock *m = op->m;
     int due = passing_is_due(op);
     sqlock_lock *next = due ? passing_next(op, now) : NULL;
+    const sqlock_value no_one = {.type = SQLOCK_NULL};
     const char *label;
     int64_t not_after;
 
@@ -58,7 +59,7 @@ int passing_send(sqlock_op *op, int64_t token, int64_t now)
     return OP_SEND(
         op, SQLOCK_STMT_PASS, value_bytes(lock->ns, lock->ns_len),
         value_bytes(lock->name, lock->name_len), value_bytes(lock->owner, sizeof lock->owner),
-        value_int(token), value_bytes(next != NULL ? next->owner : NULL, sizeof lock->owner),
+        value_int(token), next != NULL ? value_bytes(next->owner, sizeof next->owner) : no_one,
         value_int(gets->lease.ttl), value_int(m->grace_us), value_bytes(label, strlen(label)),
         value_bytes(m->queue.client, sizeof m->queue.client), value_int(not_after));
 }
@@ -67,6 +68,19 @@ static int passing_granted(const struct answer *a, const sqlock_lock *next)
 {
     return a->has_next && a->next_token > 0 &&
            memcmp(a->next_owner, next->owner, sizeof next->owner) == 0;
+}
+
+/* It has sent nothing itself. If its last try comes to nothing, the lock was busy all the same: the
+ * answer of the pass has shown it (P18). */
+static void passing_note_busy(sqlock_op *op, int64_t place)
+{
+    memset(&op->holder, 0, sizeof op->holder);
+    op->holder.size = sizeof op->holder;
+    op->holder.place = place;
+    sqlock_error_set(&op->refusal, SQLOCK_EBUSY, SQLOCK_RETRY,
+                     "passed on to one that came before, place %lld in the queue",
+                     (long long)place);
+    op->refused = op->unsure ? 0 : SQLOCK_EBUSY;
 }
 
 /* What the answer says of the one that waited alone. It may have ended meanwhile: it gave up, or
@@ -86,6 +100,8 @@ static void passing_tell(sqlock_op *op, const struct answer *a, const sqlock_loc
         p->since = a->place > 0 ? a->sent : 0;
         if (a->place == 0)
             place_call(p);
+        else if (p->op->tries == 0)
+            passing_note_busy(p->op, a->place);
     }
 }
 
@@ -111,10 +127,13 @@ void passing_failed(sqlock_op *op)
     struct place *p = next != NULL ? queue_find(op->m, next->owner) : NULL;
 
     op->next_lock = NULL;
+    if (next == NULL)
+        return;
     if (p != NULL) {
         line_queue(p);
         place_call(p);
+    } else if (next->gave_up) {
+        queue_give_back(op->lock, next->owner); /* what it may have been granted */
     }
-    if (next != NULL)
-        lock_unref_locked(next);
+    lock_unref_locked(next);
 }

@@ -130,7 +130,7 @@ int waiting_in_queue(sqlock_op *op, int64_t left, int queued, int64_t last, int6
 
 int64_t waiting_number(const sqlock_op *op)
 {
-    return op->in_queue != NULL ? line_number(op->in_queue) : 0;
+    return op->in_queue != NULL ? op->in_queue->number : 0;
 }
 
 const char *waiting_place(const sqlock_op *op, char *out, size_t size)

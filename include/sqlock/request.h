@@ -143,7 +143,7 @@ typedef enum sqlock_outcome {
                                  makes it unsafe; detail says which */
     SQLOCK_OUT_DENIED = 23,   /* handshake: a right is missing; detail says which */
     SQLOCK_OUT_BEHIND = 25,   /* reincarnate: the server's clock is behind tokens that were drawn */
-    SQLOCK_OUT_QUEUED = 26    /* acquire: it is free, and others wait for it: send `queue` */
+    SQLOCK_OUT_QUEUED = 26    /* others wait for it. acquire: it is free, send `queue`; release: send `pass` */
 } sqlock_outcome;
 
 /* Columns of an answer. Every answer starts with index and outcome. The index is the request's

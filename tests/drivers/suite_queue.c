@@ -25,12 +25,13 @@ static void queue_up(struct waiter *t, sqlock *m, int32_t wait_ms)
     wait_queued(before, 1);
 }
 
-/* Behind one of the same manager, which is in the queue. */
-static void queue_up_behind(struct waiter *t, sqlock *m, int32_t wait_ms)
+/* Behind one of the same manager, which is in the queue. For less than 50 ms it waits there
+ * alone. */
+static void queue_up_behind(struct waiter *t, sqlock *m, int32_t wait_ms, int32_t since_ms)
 {
     *t = (struct waiter){.m = m, .name = "nightly", .opts = wait_opts(wait_ms, 0, 0)};
     wait_start(t);
-    sleep_ms(100);
+    sleep_ms(since_ms);
 }
 
 static void served(struct waiter *t)
@@ -173,7 +174,7 @@ TEST_IF(PASSES, test_P22_thread_whose_grant_was_lost_on_the_way_is_served, a, b)
         int64_t released;
 
         queue_up(&first, a, 60000);
-        queue_up_behind(&second, a, 60000);
+        queue_up_behind(&second, a, 60000, 10);
         give(lock);
         served(&first);
         spy_lose_reply(SQLOCK_STMT_PASS);
@@ -212,7 +213,7 @@ TEST_IF(PASSES, test_P1_thread_that_knows_of_its_grant_before_the_answer_keeps_i
         struct waiter first, second;
 
         queue_up(&first, a, 60000);
-        queue_up_behind(&second, a, 60000);
+        queue_up_behind(&second, a, 60000, 10);
         give(lock);
         served(&first);
         give(first.lock);
@@ -223,18 +224,17 @@ TEST_IF(PASSES, test_P1_thread_that_knows_of_its_grant_before_the_answer_keeps_i
     }
 }
 
-/* The first one's end leaves the second one without a place in the queue, for a moment. */
-TEST(test_P8_place_goes_to_the_next_thread, a, b)
+/* The second one has a place of its own, before that of the third one. */
+TEST(test_P21_thread_behind_another_has_a_place, a, b)
 {
     sqlock *c = open_manager(w, NULL);
     sqlock_lock *lock = take(b, "nightly");
     struct waiter first, second, third;
 
     queue_up(&first, a, 900);
-    queue_up_behind(&second, a, patience_ms(8000));
+    queue_up_behind(&second, a, patience_ms(8000), 300);
     pthread_join(first.thread, NULL);
     says(SQLOCK_EBUSY, first.code);
-    sleep_ms(300);
     queue_up(&third, c, 60000);
     give(lock);
     served(&second);
@@ -244,14 +244,14 @@ TEST(test_P8_place_goes_to_the_next_thread, a, b)
     give(third.lock);
 }
 
-/* Who waits alone tells its place too, and leaves nothing. */
+/* It tells its place too, and leaves nothing. */
 TEST(test_P8_thread_that_gives_up_behind_another, a, b)
 {
     sqlock_lock *lock = take(b, "nightly");
     struct waiter first, second;
 
     queue_up(&first, a, 60000);
-    queue_up_behind(&second, a, 300);
+    queue_up_behind(&second, a, 300, 0);
     pthread_join(second.thread, NULL);
     says(SQLOCK_EBUSY, second.code);
     assert_non_null(strstr(second.err.text, "place 2 in the queue"));
@@ -328,7 +328,7 @@ TEST(test_P8_close_ends_the_wait, a)
 
     ok(open_here(w, NULL, &b, &said));
     queue_up(&first, b, 60000);
-    queue_up_behind(&second, b, SQLOCK_WAIT_FOREVER);
+    queue_up_behind(&second, b, SQLOCK_WAIT_FOREVER, 100);
     closed = now_us();
     close_here(b);
     pthread_join(first.thread, NULL);
