@@ -63,21 +63,57 @@ pid_t child_start(int (*fn)(void *arg), void *arg)
     _exit(fn(arg));
 }
 
+/* Of /proc/PID/stat, what follows the program's name; "" if there is no such process. */
+static const char *read_state(const char *pid, char *line, int size)
+{
+    const char *end = NULL;
+    char path[300];
+    FILE *f;
+
+    snprintf(path, sizeof path, "/proc/%s/stat", pid);
+    f = fopen(path, "re");
+    if (f && fgets(line, size, f))
+        end = strrchr(line, ')');
+    if (f)
+        fclose(f);
+    return end ? end + 1 : "";
+}
+
+/* Does it hang, turn in a circle, or has it had no processor? */
+static void show_state(pid_t child)
+{
+    char pid[20], line[512], state = '?';
+    unsigned long user = 0, kernel = 0;
+
+    snprintf(pid, sizeof pid, "%d", (int)child);
+    sscanf(read_state(pid, line, sizeof line),
+           " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &state, &user, &kernel);
+    print_error("the child is in state %c after %lu ticks of a processor, %lu in the kernel\n",
+                state, user + kernel, kernel);
+}
+
+/* A machine that stands still for a while, as a virtual one may, lets the child stand still too. So
+ * what counts is the time in which this process could look, not the time that went by. */
 int child_wait(pid_t child, int limit_ms)
 {
-    int64_t end_us = now_us() + (int64_t)limit_ms * 1000;
-    bool late = false;
-    pid_t got = 0;
+    int64_t left_us = (int64_t)limit_ms * 1000, before_us = now_us();
+    bool late;
+    pid_t got;
     int status = 0;
 
-    while ((got = waitpid(child, &status, WNOHANG)) == 0 && !late) {
-        late = now_us() > end_us;
-        if (late) {
-            kill(child, SIGKILL);
-            got = waitpid(child, &status, 0);
-            break;
-        }
+    while ((got = waitpid(child, &status, WNOHANG)) == 0 && left_us > 0) {
+        int64_t turn_us;
+
         sleep_ms(1);
+        turn_us = now_us() - before_us;
+        before_us += turn_us;
+        left_us -= turn_us < 20000 ? turn_us : 20000;
+    }
+    late = got == 0;
+    if (late) {
+        show_state(child);
+        kill(child, SIGKILL);
+        got = waitpid(child, &status, 0);
     }
     forget(child);
     if (got != child)
@@ -110,17 +146,10 @@ void child_end_all(void)
 
 static pid_t parent_of(const char *pid)
 {
-    char path[300], line[512] = "";
-    const char *end;
+    char line[512];
     int parent = 0;
-    FILE *f;
 
-    snprintf(path, sizeof path, "/proc/%s/stat", pid);
-    f = fopen(path, "r");
-    if (f && fgets(line, sizeof line, f) && (end = strrchr(line, ')')) != NULL)
-        sscanf(end + 1, " %*c %d", &parent);
-    if (f)
-        fclose(f);
+    sscanf(read_state(pid, line, sizeof line), " %*c %d", &parent);
     return (pid_t)parent;
 }
 
