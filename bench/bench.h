@@ -11,7 +11,7 @@
 #include <sqlock/driver.h>
 
 #define BENCH_CLIENTS_MAX   256
-#define BENCH_PROCESSES_MAX 4
+#define BENCH_PROCESSES_MAX 65
 #define BENCH_RUNS_MAX      31
 #define BENCH_ENTRIES_MAX   12
 #define BENCH_LEASE_MS      30000
@@ -44,6 +44,8 @@ struct bench_way {
     void (*end)(void *own);
     /* Acquire and release the client's own lock once. */
     void (*pair)(void *own);
+    /* What counts of that pair, in microseconds; below 0: nothing does. NULL: all of it does. */
+    double (*took)(void *own);
     int requests; /* that a pair sends, where nothing can count them */
 };
 
@@ -56,14 +58,21 @@ extern const struct bench_way bench_one_alone;      /* default, and each request
 
 extern const struct bench_way bench_redis_always, bench_redis_everysec, bench_etcd, bench_zookeeper;
 
+/* All clients want the same lock, and hold it for a while; what counts is the hand-over, or all of
+ * the pair. See line.h. */
+extern const struct bench_way bench_line, bench_line_waits, bench_redis_line;
+
 /* A server that is no database of sqlock's. */
 struct bench_peer {
     struct bench_db db;
     const struct bench_way *way;
+    const struct bench_way *line; /* NULL: none is measured */
 };
 void bench_peers_print(void); /* the names of those that bench was built with */
 /* Returns 0 if no peer is called like that. */
 int bench_peer_add(const struct bench_db *db);
+/* NULL: it was not added. */
+const struct bench_peer *bench_peer_named(const char *name);
 /* Number i of those that were added; NULL after the last. */
 const struct bench_peer *bench_peer(size_t i);
 /* Lock something once, in this process. */
@@ -112,6 +121,7 @@ struct bench_settings {
     int leases;
     int pairs;                             /* 0: measure; else only make so many */
     double instructions, all_instructions; /* of a pair: core and driver, the process; 0: unknown */
+    const char *only;                      /* a part's key; NULL: all parts */
     const char *json;                      /* NULL: write none */
     const char *command;                   /* sqlock; NULL: there is none */
 };
@@ -119,6 +129,7 @@ struct bench_settings {
 /* Measure all of a database, or acquire and release alone; print it, and return it as JSON. */
 struct json_t *bench_measure(const struct bench_db *db, const struct bench_settings *s);
 struct json_t *bench_measure_pairs(const struct bench_db *db, const struct bench_settings *s);
+struct json_t *bench_measure_waiting(const struct bench_db *db, const struct bench_settings *s);
 
 /* So many clients, each a thread, of a way: evenly in so many processes, which are its own. */
 struct bench_entry {
@@ -130,7 +141,8 @@ struct bench_entry {
 /* One run of an entry. What nobody knows is less than 0. */
 struct bench_run {
     double pairs_per_s;
-    double p50_us, p99_us;               /* of a pair */
+    double p50_us, p99_us;               /* of what counts of a pair */
+    double mean_us, most_us;             /* of the same */
     double slowest;                      /* pairs of the slowest client, of the clients' mean */
     double client_cpu_us, server_cpu_us; /* of all threads of all processes, for a pair */
     double statements, commits;          /* that the server did, for a pair; of the first run */
@@ -142,6 +154,7 @@ struct bench_ratio {
 };
 
 struct bench_ratio bench_ratio_of(double *values, int n); /* sorts values */
+struct bench_ratio bench_single(double value);            /* measured once */
 
 struct bench_comparison {
     int runs, ms, n;
@@ -189,12 +202,15 @@ struct bench_ratio bench_many(const struct bench_db *db, int n, int runs);
  * together on a machine that is too busy. */
 struct bench_ratio bench_renew(const struct bench_db *db, int runs);
 
-struct bench_handover {
-    int times;
-    double p50_us, p99_us; /* from the moment before release to the moment after acquire */
+/* Waiters of a lock that stays held: so many threads of each process. */
+struct bench_held {
+    int processes, threads;
+    double statements_per_s, commits_per_s; /* while it is held; below 0: nobody knows */
+    double client_cpu, server_cpu;          /* of one core, while it is held */
+    double first_us;                        /* from its release to the first grant */
+    double all_us;                          /* and until all had it for a moment */
 };
-/* Two processes pass one lock to and fro. */
-struct bench_handover bench_hand_over(const struct bench_db *db, int times);
+struct bench_held bench_hold_up(const struct bench_db *db, int processes, int threads, int hold_ms);
 
 struct bench_leases {
     int leases, lease_ms;

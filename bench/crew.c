@@ -26,7 +26,7 @@ struct field {
     pthread_barrier_t begin, end; /* of a turn; the leader is the last of either */
     int64_t until;                /* the turn's end, 0: there are no more */
     struct client clients[BENCH_CLIENTS_MAX];
-    float samples[SAMPLES_MAX]; /* microseconds of each pair */
+    float samples[SAMPLES_MAX]; /* microseconds of each pair, or of what counts of it */
 };
 
 struct crew {
@@ -48,18 +48,22 @@ struct worker {
 
 static void work_a_turn(const struct worker *w, void *own)
 {
+    const struct bench_way *way = w->crew->entry.way;
     struct field *f = w->crew->field;
     struct client *me = &f->clients[w->number];
     const size_t most = SAMPLES_MAX / (size_t)w->crew->entry.clients;
     int64_t now = sqlock_now_us(), before;
 
     do { /* at least once: in the first turn the row is made, which bare loops need */
+        double us;
+
         before = now;
-        w->crew->entry.way->pair(own);
+        way->pair(own);
         now = sqlock_now_us();
         me->pairs++;
-        if (me->n < most)
-            f->samples[me->first + me->n++] = (float)(now - before);
+        us = way->took != NULL ? way->took(own) : (double)(now - before);
+        if (us >= 0 && me->n < most)
+            f->samples[me->first + me->n++] = (float)us;
     } while (now < f->until);
 }
 
@@ -235,6 +239,9 @@ struct bench_run crew_result(const struct crew *c)
     run.slowest = (double)fewest * c->entry.clients / pairs;
     run.p50_us = bench_percentile(all, n, 0.50);
     run.p99_us = bench_percentile(all, n, 0.99);
+    for (size_t i = 0; i < n; i++)
+        run.mean_us += all[i] / (double)n;
+    run.most_us = n > 0 ? all[n - 1] : 0; /* they are sorted now */
     free(all);
     return run;
 }

@@ -1,6 +1,6 @@
 /* make bench: what a lock costs, beside what the database alone costs.
  *
- *   bench [--runs N] [--ms N] [--leases N] [--instructions OURS/ALL] [--json FILE]
+ *   bench [--runs N] [--ms N] [--leases N] [--only PART] [--instructions OURS/ALL] [--json FILE]
  * NAME[:PID]=URL... bench --pairs N NAME=URL bench --port
  *
  * Tables on stdout, the same figures in FILE. The second form makes N pairs on one thread, and
@@ -130,17 +130,13 @@ static void print_free_port(void)
 
 static void read_options(int argc, char **argv, struct bench_settings *s)
 {
-    static const struct option options[] = {{"runs", required_argument, NULL, 'r'},
-                                            {"ms", required_argument, NULL, 'm'},
-                                            {"leases", required_argument, NULL, 'l'},
-                                            {"pairs", required_argument, NULL, 'p'},
-                                            {"instructions", required_argument, NULL, 'i'},
-                                            {"json", required_argument, NULL, 'j'},
-                                            {"command", required_argument, NULL, 'c'},
-                                            {"peers", no_argument, NULL, 'e'},
-                                            {"try", required_argument, NULL, 't'},
-                                            {"port", no_argument, NULL, 'P'},
-                                            {NULL, 0, NULL, 0}};
+    static const struct option options[] = {
+        {"runs", required_argument, NULL, 'r'},   {"ms", required_argument, NULL, 'm'},
+        {"leases", required_argument, NULL, 'l'}, {"only", required_argument, NULL, 'o'},
+        {"pairs", required_argument, NULL, 'p'},  {"instructions", required_argument, NULL, 'i'},
+        {"json", required_argument, NULL, 'j'},   {"command", required_argument, NULL, 'c'},
+        {"peers", no_argument, NULL, 'e'},        {"try", required_argument, NULL, 't'},
+        {"port", no_argument, NULL, 'P'},         {NULL, 0, NULL, 0}};
     int c;
 
     while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
@@ -150,6 +146,8 @@ static void read_options(int argc, char **argv, struct bench_settings *s)
             s->ms = atoi(optarg);
         else if (c == 'l')
             s->leases = atoi(optarg);
+        else if (c == 'o')
+            s->only = optarg;
         else if (c == 'p')
             s->pairs = atoi(optarg);
         else if (c == 'i')
@@ -170,7 +168,8 @@ static void read_options(int argc, char **argv, struct bench_settings *s)
     if (s->leases == 0)
         s->leases = s->ms < BENCH_LOOK_MS ? LEASES_OF_LOOK : BENCH_LEASES;
     if (s->runs < 1 || s->runs > BENCH_RUNS_MAX || s->ms < 10 || s->leases < 1 || optind == argc)
-        bench_die("usage: bench [--runs 1..%d] [--ms 10..] [--leases N] [--json FILE] NAME=URL...",
+        bench_die("usage: bench [--runs 1..%d] [--ms 10..] [--leases N] [--only PART] [--json "
+                  "FILE] NAME=URL...",
                   BENCH_RUNS_MAX);
 }
 

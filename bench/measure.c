@@ -9,20 +9,6 @@
 #define LEASE_MS         30000
 #define LEASE_MS_OF_LOOK 3000
 
-static json_t *hand_over(const struct bench_db *db, const struct bench_settings *s)
-{
-    struct bench_handover h = bench_hand_over(db, bench_is_look(s) ? 20 : 200);
-
-    printf("%-9s hand-over between two processes, %d times: p50 %.1f ms, p99 %.1f ms\n", db->name,
-           h.times, h.p50_us / 1000, h.p99_us / 1000);
-    return json_pack("{s:i, s:f, s:f}", "times", h.times, "p50_us", h.p50_us, "p99_us", h.p99_us);
-}
-
-static struct bench_ratio single(double value)
-{
-    return (struct bench_ratio){value, value, value};
-}
-
 /* A SQLite database works in this process. So what the driver takes does not count there. */
 static void figures_of_leases(const struct bench_db *db, const struct bench_leases *l)
 {
@@ -31,15 +17,15 @@ static void figures_of_leases(const struct bench_db *db, const struct bench_leas
     char text[80];
 
     snprintf(text, sizeof text, "%d leases: held to the end", l->leases);
-    bench_figure(database, text, single(l->held), BENCH_AT_LEAST, l->leases);
+    bench_figure(database, text, bench_single(l->held), BENCH_AT_LEAST, l->leases);
     if (l->leases < BENCH_LEASES)
         return;
     snprintf(text, sizeof text, "%d leases: %% of a core%s", l->leases,
              inside ? ", without SQLite's" : "");
-    bench_figure(database, text, single(100 * (inside ? l->cpu_outside : l->cpu)), BENCH_AT_MOST,
-                 2);
+    bench_figure(database, text, bench_single(100 * (inside ? l->cpu_outside : l->cpu)),
+                 BENCH_AT_MOST, 2);
     snprintf(text, sizeof text, "%d leases: resident bytes of each", l->leases);
-    bench_figure(database, text, single(l->rss_bytes), BENCH_AT_MOST, 600);
+    bench_figure(database, text, bench_single(l->rss_bytes), BENCH_AT_MOST, 600);
 }
 
 static json_t *hold(const struct bench_db *db, const struct bench_settings *s)
@@ -94,7 +80,7 @@ static json_t *command(const struct bench_db *db, const struct bench_settings *s
     if (s->command != NULL)
         f = bench_command(db, s->command, s->runs, bench_is_look(s) ? 3 : 20);
     if (f.us <= 0) {
-        bench_figure(db->name, "sqlock run true", single(-1), BENCH_AT_MOST, bar);
+        bench_figure(db->name, "sqlock run true", bench_single(-1), BENCH_AT_MOST, bar);
         printf("%-9s sqlock run: SKIPPED, there is no %s\n", db->name,
                s->command != NULL ? other : "command sqlock");
         return json_null();
@@ -130,7 +116,7 @@ static json_t *renew(const struct bench_db *db, const struct bench_settings *s)
     char text[80];
 
     if (r.median <= 0) {
-        bench_figure(db->name, "renewals at once", single(-1), BENCH_AT_LEAST, 40);
+        bench_figure(db->name, "renewals at once", bench_single(-1), BENCH_AT_LEAST, 40);
         printf("%-9s renewals at once: SKIPPED, the machine is too busy for them\n", db->name);
         return json_null();
     }
@@ -148,22 +134,38 @@ static json_t *instructions(const struct bench_db *db, const struct bench_settin
         return json_null();
     }
     bench_figure(db->name, "1 thread: instructions of a pair, core and driver",
-                 single(s->instructions), BENCH_AT_MOST, 7900);
+                 bench_single(s->instructions), BENCH_AT_MOST, 7900);
     return json_pack("{s:f, s:f}", "core_and_driver", s->instructions, "process",
                      s->all_instructions);
 }
 
+/* In this order; the key is that of the JSON, and what --only chooses by. */
+static const struct part {
+    const char *key;
+    json_t *(*measure)(const struct bench_db *db, const struct bench_settings *s);
+} parts[] = {
+    {"acquire_release", bench_measure_pairs},
+    {"waiting", bench_measure_waiting},
+    {"first_grant", first_grant},
+    {"command", command},
+    {"many_at_once", many},
+    {"renewals_at_once", renew},
+    {"leases", hold},
+    {"instructions_of_a_pair", instructions},
+};
+
 json_t *bench_measure(const struct bench_db *db, const struct bench_settings *s)
 {
     json_t *out = json_pack("{s:s}", "database", db->name);
+    int measured = 0;
 
-    json_object_set_new(out, "acquire_release", bench_measure_pairs(db, s));
-    json_object_set_new(out, "hand_over", hand_over(db, s));
-    json_object_set_new(out, "first_grant", first_grant(db, s));
-    json_object_set_new(out, "command", command(db, s));
-    json_object_set_new(out, "many_at_once", many(db, s));
-    json_object_set_new(out, "renewals_at_once", renew(db, s));
-    json_object_set_new(out, "leases", hold(db, s));
-    json_object_set_new(out, "instructions_of_a_pair", instructions(db, s));
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        if (s->only != NULL && strcmp(s->only, parts[i].key) != 0)
+            continue;
+        json_object_set_new(out, parts[i].key, parts[i].measure(db, s));
+        measured = 1;
+    }
+    if (!measured)
+        bench_die("nothing here is called %s", s->only);
     return out;
 }

@@ -6,7 +6,7 @@
 
 #include <hiredis/hiredis.h>
 
-#include "bench.h"
+#include "bench/line.h"
 
 #define RELEASE                                                                                    \
     "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) "             \
@@ -14,6 +14,8 @@
 
 struct own {
     redisContext *redis;
+    int client;
+    double handed_us; /* by the last hand-over */
     char name[32], sha[64];
 };
 
@@ -39,6 +41,7 @@ static void *start(const struct bench_db *db, void *shared, int client)
         bench_die("%s is not HOST:PORT, or out of memory", db->url);
     if (own->redis->err != 0)
         bench_die("Redis: %s", own->redis->errstr);
+    own->client = client;
     snprintf(own->name, sizeof own->name, "bench %d", client);
     reply = redisCommand(own->redis, "SCRIPT LOAD %s", RELEASE);
     check(own, reply, REDIS_REPLY_STRING);
@@ -73,6 +76,57 @@ static void pair(void *arg)
         bench_die("Redis: %s was not released", own->name);
     freeReplyObject(reply);
 }
+
+/* ---- a line: BLPOP takes the only entry of a list, RPUSH gives it back ----------------------- */
+
+static void prepare_line(const struct bench_db *db, int clients)
+{
+    struct own *own = start(db, NULL, 0);
+
+    (void)clients;
+    freeReplyObject(redisCommand(own->redis, "DEL bench:line"));
+    freeReplyObject(redisCommand(own->redis, "RPUSH bench:line x"));
+    end(own);
+    line_begin();
+}
+
+static void clean_line(const struct bench_db *db)
+{
+    (void)db;
+    line_end();
+}
+
+static void stand_in_line(void *arg)
+{
+    struct own *own = arg;
+    redisReply *reply;
+
+    line_wait();
+    reply = redisCommand(own->redis, "BLPOP bench:line 0");
+    check(own, reply, REDIS_REPLY_ARRAY);
+    freeReplyObject(reply);
+    own->handed_us = line_hold(own->client);
+    line_leave();
+    reply = redisCommand(own->redis, "RPUSH bench:line x");
+    check(own, reply, REDIS_REPLY_INTEGER);
+    freeReplyObject(reply);
+}
+
+static double handed(void *arg)
+{
+    const struct own *own = arg;
+
+    return own->handed_us;
+}
+
+const struct bench_way bench_redis_line = {.name = "BLPOP, AOF always",
+                                           .prepare = prepare_line,
+                                           .clean = clean_line,
+                                           .start = start,
+                                           .end = end,
+                                           .pair = stand_in_line,
+                                           .took = handed,
+                                           .requests = 2};
 
 #define WAY(as)                                                                                    \
     {                                                                                              \

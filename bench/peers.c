@@ -6,19 +6,19 @@
 
 static const struct peer {
     const char *name;
-    const struct bench_way *way;
+    const struct bench_way *way, *line;
 } known[] = {
 #ifdef BENCH_HAVE_REDIS
-    {"redis-always", &bench_redis_always},
-    {"redis-everysec", &bench_redis_everysec},
+    {"redis-always", &bench_redis_always, &bench_redis_line},
+    {"redis-everysec", &bench_redis_everysec, NULL},
 #endif
 #ifdef BENCH_HAVE_ETCD
-    {"etcd", &bench_etcd},
+    {"etcd", &bench_etcd, NULL},
 #endif
 #ifdef BENCH_HAVE_ZOOKEEPER
-    {"zookeeper", &bench_zookeeper},
+    {"zookeeper", &bench_zookeeper, NULL},
 #endif
-    {NULL, NULL},
+    {NULL, NULL, NULL},
 };
 
 #define PEERS_MAX (sizeof known / sizeof *known)
@@ -39,7 +39,7 @@ int bench_peer_add(const struct bench_db *db)
             continue;
         if (n_found == PEERS_MAX)
             bench_die("too many peers");
-        found[n_found++] = (struct bench_peer){*db, p->way};
+        found[n_found++] = (struct bench_peer){*db, p->way, p->line};
         return 1;
     }
     return 0;
@@ -48,6 +48,14 @@ int bench_peer_add(const struct bench_db *db)
 const struct bench_peer *bench_peer(size_t i)
 {
     return i < n_found ? &found[i] : NULL;
+}
+
+const struct bench_peer *bench_peer_named(const char *name)
+{
+    for (size_t i = 0; i < n_found; i++)
+        if (strcmp(found[i].db.name, name) == 0)
+            return &found[i];
+    return NULL;
 }
 
 void bench_peer_try(const struct bench_peer *peer)

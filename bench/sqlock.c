@@ -6,11 +6,13 @@
 
 #include <sqlock/many.h>
 
-#include "bench.h"
+#include "bench/line.h"
 #include "core/engine/batch.h"
 
 struct own {
     sqlock *m;
+    int client;
+    double handed_us; /* by the last hand-over */
     char name[32];
     char names[2][32]; /* of swaps, whose lock is held while others have their turn */
     int at;
@@ -81,7 +83,7 @@ static void *start(const struct bench_db *db, void *shared, int number)
     (void)db;
     if (own == NULL)
         bench_die("out of memory");
-    *own = (struct own){.m = shared};
+    *own = (struct own){.m = shared, .client = number};
     snprintf(own->name, sizeof own->name, "bench %d", number);
     for (int i = 0; i < 2; i++)
         snprintf(own->names[i], sizeof own->names[i], "bench swap %d %d", number, i);
@@ -98,6 +100,44 @@ static void pair(void *arg)
         sqlock_release(lock, &err) != 0)
         bench_die("%s", err.text);
     sqlock_lock_free(lock);
+}
+
+/* One lock for all of them. */
+static void stand_in_line(void *arg)
+{
+    struct own *own = arg;
+    sqlock_acquire_opts o = SQLOCK_ACQUIRE_OPTS_INIT;
+    sqlock_lock *lock = NULL;
+    sqlock_error err;
+
+    o.wait_ms = SQLOCK_WAIT_FOREVER;
+    line_wait();
+    if (sqlock_acquire(own->m, "bench line", &o, &lock, &err) != 0)
+        bench_die("%s", err.text);
+    own->handed_us = line_hold(own->client);
+    line_leave();
+    if (sqlock_release(lock, &err) != 0)
+        bench_die("%s", err.text);
+    sqlock_lock_free(lock);
+}
+
+static double handed(void *arg)
+{
+    const struct own *own = arg;
+
+    return own->handed_us;
+}
+
+static void prepare_line(const struct bench_db *db, int clients)
+{
+    (void)db, (void)clients;
+    line_begin();
+}
+
+static void clean_line(const struct bench_db *db)
+{
+    (void)db;
+    line_end();
 }
 
 static void swap(void *arg)
@@ -139,6 +179,15 @@ const struct bench_way bench_one = WAY(.name = "one manager", .open = open_one);
 const struct bench_way bench_one_durable =
     WAY(.name = "one manager, durable", .open = open_one_durable);
 const struct bench_way bench_one_alone = WAY(.name = "one manager, alone", .open = open_one_alone);
+
+#define LINE(...)                                                                                  \
+    {                                                                                              \
+        __VA_ARGS__, .prepare = prepare_line, .clean = clean_line, .open = open_one,               \
+                     .close = close_manager, .start = start, .end = free, .pair = stand_in_line    \
+    }
+
+const struct bench_way bench_line = LINE(.name = "hand-over", .took = handed);
+const struct bench_way bench_line_waits = LINE(.name = "wait and hold");
 
 void bench_pairs(const struct bench_db *db, int pairs)
 {

@@ -60,6 +60,11 @@ struct bench_ratio bench_ratio_of(double *values, int n)
     return (struct bench_ratio){.median = median, .least = values[0], .most = values[n - 1]};
 }
 
+struct bench_ratio bench_single(double value)
+{
+    return (struct bench_ratio){value, value, value};
+}
+
 /* As cheap as it gets: the bare loops are not to be slowed by it. */
 void bench_owner(unsigned char owner[SQLOCK_OWNER_SIZE])
 {
