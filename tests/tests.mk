@@ -48,7 +48,7 @@ $(BUILD)/libtest.a: $(call objects,tests/lib/*.c)
 # What a folder's programs need besides. The simulation stands before the machine of core/base, gives
 # the fake database its clock, and takes its judge from the torture.
 objects_sim := $(patsubst %,$(BUILD)/obj/tests/torture/%.o,check_answers check_book check_claims check_load \
-    check_report check_rows check_shared check_spans history text)
+    check_queue check_report check_rows check_shared check_spans history text)
 link_sim := -Wl,--wrap=clock_gettime
 folder_of = $(notdir $(patsubst %/,%,$(dir $1)))
 

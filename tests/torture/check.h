@@ -32,6 +32,7 @@
     X(RULE_CONFLICT, "a change was refused though nobody else had changed the row")                \
     X(RULE_FENCE, "a write under an older token came after one under a newer")                     \
     X(RULE_SUM, "a row does not hold what was committed")                                          \
+    X(RULE_ORDER, "a newcomer was granted a lock before one that had a place in its queue")        \
     X(RULE_LIVENESS, "a name that was asked for was not granted after the last fault")             \
     X(RULE_LOAD, "too little was done to prove anything")
 
@@ -90,6 +91,7 @@ struct check_verdict {
     int64_t guarded;        /* writes under a guard that were committed */
     int64_t late_refused;   /* and that were refused because the lock had been granted to others */
     int64_t frozen;         /* grants whose holder was stopped past their end */
+    int64_t places;         /* in a queue, that were held until the grant or for as long as asked */
     int64_t judged;         /* names that were asked for after the last fault, and granted */
 };
 

@@ -121,8 +121,8 @@ void check_liveness(struct book *b)
 
 static bool is_operation(const struct event *e)
 {
-    return e->verb != V_HELD && e->verb != V_BEAT && e->verb != V_LEASE && e->verb != V_SLOTS &&
-           e->verb != V_SIDE && e->verb != V_RUN && e->verb != V_FAULT;
+    return e->verb != V_HELD && e->verb != V_BEAT && e->verb != V_PLACE && e->verb != V_LEASE &&
+           e->verb != V_SLOTS && e->verb != V_SIDE && e->verb != V_RUN && e->verb != V_FAULT;
 }
 
 static bool opens_question(const struct event *e)

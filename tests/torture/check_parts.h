@@ -114,6 +114,7 @@ void check_claims(struct book *b);   /* check_claims.c: guarded, and never grant
 void check_slots(struct book *b);    /* check_shared.c */
 void check_answers(struct book *b);  /* check_answers.c: yes and lost */
 void check_rows(struct book *b);     /* check_rows.c */
+void check_queue(struct book *b);    /* check_queue.c */
 void check_liveness(struct book *b); /* check_load.c */
 void check_load(struct book *b);     /* check_load.c */
 

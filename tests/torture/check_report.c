@@ -102,6 +102,8 @@ void check_print(const struct check_verdict *v, FILE *say)
             " late ones refused",
             v->operations, v->grants, v->rate, v->faults, v->unsure, v->settled, v->guarded,
             v->late_refused);
+    if (v->places)
+        fprintf(say, ", %" PRId64 " places in a queue", v->places);
     if (v->clock_steps)
         fprintf(say, ", %" PRId64 " clock steps with %" PRId64 " overlaps", v->clock_steps,
                 v->clock_overlaps);
@@ -129,6 +131,7 @@ int check_history(const struct check_rules *rules, const struct event *events, i
     check_slots(&b);
     check_answers(&b);
     check_rows(&b);
+    check_queue(&b);
     check_liveness(&b);
     check_load(&b);
     book_free(&b);

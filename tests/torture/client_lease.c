@@ -12,7 +12,8 @@ enum {
     SETTLE_MS = 1000, /* one asking */
     SETTLES = 30,     /* so many of them, while the database is away; */
     SETTLES_LAST = 5, /* or when the client's time is up */
-    RELEASES = 3
+    RELEASES = 3,
+    PLACE_MS = 5 /* between two looks at a place */
 };
 
 /* ---- what was unsure ------------------------------------------------------------------------- */
@@ -211,6 +212,34 @@ static void break_it(struct hand *h, uint32_t name, int64_t token)
     hand_done(h, rc, &err, 0, 0);
 }
 
+/* When it has got a place, or has lost that and got another one. A thread writes what it is at by
+ * its own number, and this beside it. */
+static void note_place(struct hand *h, sqlock_op *op, int64_t *last)
+{
+    const int64_t place = sqlock_op_place(op);
+
+    if (place > *last) {
+        h->at = &h->beside;
+        hand_fetch(h, V_PLACE, h->now.name, 0);
+        hand_answer(h, 0, h->now.invoke_us, place);
+        h->at = &h->now;
+    }
+    if (place > 0)
+        *last = place;
+}
+
+static int wait_for_grant(struct hand *h, sqlock_op *op, sqlock_lock **out_lock, sqlock_error *err)
+{
+    struct pollfd fd = {.fd = sqlock_op_fd(op), .events = POLLIN};
+    int64_t place = 0;
+
+    while (!sqlock_op_step(op)) {
+        note_place(h, op, &place);
+        poll(&fd, 1, PLACE_MS);
+    }
+    return sqlock_op_finish(op, out_lock, err);
+}
+
 static int acquire_by_loop(struct hand *h, const char *name, const sqlock_acquire_opts *opts,
                            sqlock_lock **out_lock, sqlock_error *err)
 {
@@ -221,7 +250,7 @@ static int acquire_by_loop(struct hand *h, const char *name, const sqlock_acquir
         hand_nap((int64_t)dice_below(&h->dice, 10));
         sqlock_op_cancel(op);
     }
-    return rc != 0 ? rc : finish_op(op, out_lock, err);
+    return rc != 0 ? rc : wait_for_grant(h, op, out_lock, err);
 }
 
 static sqlock_acquire_opts take_opts(struct hand *h, bool waits, bool manual, sqlock_holder *holder)

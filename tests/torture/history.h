@@ -41,6 +41,8 @@
                                  before, and expected. value: the version it wrote */              \
     X(V_REAP, "reap")         /* value: rows cleared and pruned */                                 \
     X(V_BEAT, "beat")         /* the work under a grant is alive (and believes to be allowed) */   \
+    X(V_PLACE, "place") /* no question: the acquire that this process had asked for at the time    \
+                           `deadline` waits in the queue, at the place `value` */                  \
     X(V_LEASE,                                                                                     \
       "lease") /* no question: all leases that this process asks for are so long. value: ms */     \
     X(V_SLOTS, "slots") /* no question: so many may hold this name at a time. value: their         \

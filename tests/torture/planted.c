@@ -8,7 +8,7 @@
 
 #include <sqlock/sqlock.h>
 
-enum { USABLE_MS = 900, CELL = 99 };
+enum { USABLE_MS = 900, CELL = 99, BESIDE = 100 };
 
 #define BEGIN_MS INT64_C(10000) /* of a case: others may have been there before */
 
@@ -95,7 +95,7 @@ static bool take_answer(struct event *e, const char *word)
 
 static bool take_word(struct repeated *r, const char *word, char **rest)
 {
-    if (strcmp(word, "until") == 0 || strcmp(word, "commit") == 0) {
+    if (strcmp(word, "until") == 0 || strcmp(word, "commit") == 0 || strcmp(word, "asked") == 0) {
         const char *ms = strtok_r(NULL, " ", rest);
 
         r->has_deadline = ms && sscanf(ms, "%" SCNd64, &r->e.deadline_us) == 1;
@@ -145,6 +145,8 @@ static const char *take_event(struct planted *p, char *line)
         return word ? word : "nothing";
     if (!(word = strtok_r(NULL, " ", &rest)) || (r.e.verb = history_verb_of(word)) < 0)
         return word ? word : "no verb";
+    if (r.e.verb == V_PLACE)
+        r.e.thread += BESIDE; /* while that one waits */
     if (!(word = strtok_r(NULL, " ", &rest)) || !take_times(&r.e, word))
         return word ? word : "no time";
     while ((word = strtok_r(NULL, " ", &rest)) != NULL)
