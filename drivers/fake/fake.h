@@ -15,7 +15,7 @@ extern const sqlock_dialect sqlock_fake_dialect;
 
 /* ---- the database (db.c) -------------------------------------------------------------------- */
 
-enum { FAKE_STEPS_MAX = 8 };
+enum { FAKE_STEPS_MAX = 16 };
 
 struct sqlock_fake {
     pthread_mutex_t mutex;

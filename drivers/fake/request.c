@@ -101,7 +101,12 @@ static int step_run(const struct fake_call *k, size_t request, size_t step, int 
 
 /* ---- requests ------------------------------------------------------------------------------- */
 
-/* Bytes and integers as declared; only a label may be NULL. */
+static int param_is(const char *param, const char *name)
+{
+    return strlen(name) == strcspn(param, " ") && strncmp(param, name, strlen(name)) == 0;
+}
+
+/* Bytes and integers as declared; only a label and the next owner may be NULL. */
 int fake_values_fit(sqlock_stmt stmt, const sqlock_value *values, size_t n)
 {
     const sqlock_script *script = &sqlock_fake_dialect.scripts[stmt];
@@ -110,7 +115,7 @@ int fake_values_fit(sqlock_stmt stmt, const sqlock_value *values, size_t n)
         const char *param = script->params;
         for (size_t i = 0; i < script->n_params; i++, values++, param = params_next(param)) {
             sqlock_type wanted = *param == 'i' ? SQLOCK_INT : SQLOCK_BYTES;
-            int may_be_null = strcmp(param, "b:label") == 0;
+            int may_be_null = param_is(param, "b:label") || param_is(param, "b:next");
             if (values->type != wanted && !(may_be_null && values->type == SQLOCK_NULL))
                 return 0;
         }
@@ -128,6 +133,7 @@ int fake_db_run(struct fake_call *k)
 {
     sqlock_fake *db = k->db;
     const size_t n_steps = sqlock_fake_dialect.scripts[k->stmt].n_steps;
+    const sqlock_step *steps = sqlock_fake_dialect.scripts[k->stmt].steps;
     int alone = db->owner == NULL;
 
     db->seen[k->stmt] += (long)k->n;
@@ -136,7 +142,8 @@ int fake_db_run(struct fake_call *k)
     for (size_t request = 0; rc == 0 && request < k->n; request++) {
         int answered = 0;
         for (size_t step = 0; rc == 0 && !answered && step < n_steps; step++)
-            rc = step_run(k, request, step, &answered);
+            if (!(steps[step].flags & SQLOCK_STEP_DURABLE))
+                rc = step_run(k, request, step, &answered);
     }
     if (alone && rc == 0)
         rc = fake_exec(db, "COMMIT", k->err);

@@ -51,7 +51,7 @@ static int adopted_make(const sqlock_adopt_opts *opts, void **out_conn, sqlock_e
     conn->adopted = 1;
     conn->in_tx = 1;
     conn->scripts = opts->scripts;
-    conn->open_wake = -1;
+    conn->open_wake = conn->wake_fd = conn->ear = -1;
     conn->call = LITE_ADOPTED;
     atomic_init(&conn->cancelled, 0);
     lite_lock_guard(conn);

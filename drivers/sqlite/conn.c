@@ -343,7 +343,7 @@ static int session_prepare(lite_conn *conn, sqlock_error *err)
         rc = lite_prepare(conn, "COMMIT", &conn->commit, err);
     if (rc == 0)
         rc = lite_prepare(conn, "ROLLBACK", &conn->rollback, err);
-    return rc;
+    return rc == 0 ? lite_notify_make(conn, err) : rc;
 }
 
 /* *out_missing: the kernel does not know the lock that SQLite believes to have. */
@@ -366,7 +366,8 @@ static int conn_open_once(const sqlock_conn_opts *opts, int64_t deadline, void *
     conn->call = LITE_OPENING;
     conn->scripts = opts->scripts;
     conn->makes = (opts->flags & SQLOCK_CONN_MAKE) != 0;
-    conn->open_wake = SQLOCK_HAS_FIELD(opts, wake_fd) ? opts->wake_fd : -1;
+    conn->open_wake = conn->wake_fd = SQLOCK_HAS_FIELD(opts, wake_fd) ? opts->wake_fd : -1;
+    conn->ear = -1;
     lite_call_start(conn, deadline);
     rc = lite_library_check(err);
     if (rc == 0)
@@ -427,6 +428,8 @@ void lite_close(void *arg)
             sqlite3_finalize(conn->steps[s][i]);
         sqlock_mem_free(conn->steps[s]);
     }
+    sqlock_message_close(conn->ear);
+    sqlite3_finalize(conn->version);
     sqlite3_finalize(conn->begin);
     sqlite3_finalize(conn->commit);
     sqlite3_finalize(conn->rollback);

@@ -141,12 +141,13 @@ static int driver_refuse_open(const sqlock_conn_opts *opts, int64_t deadline, vo
     {                                                                                              \
         .size = sizeof(sqlock_driver),                                                             \
         .caps = SQLOCK_CAP_TX_DDL | SQLOCK_CAP_ONE_WRITER | SQLOCK_CAP_WHOLE_URL |                 \
-                SQLOCK_CAP_RUNNING | SQLOCK_CAP_BATCH | SQLOCK_CAP_PAUSES | SQLOCK_CAP_GROUPS,     \
+                SQLOCK_CAP_RUNNING | SQLOCK_CAP_BATCH | SQLOCK_CAP_PAUSES | SQLOCK_CAP_GROUPS |    \
+                SQLOCK_CAP_HEARS,                                                                  \
         .name = "sqlite", .schemes = "sqlite", .dialect = &sqlock_sqlite_dialect,                  \
         .open = (open_slot), .close = lite_close, .run = lite_run, .exec = lite_exec,              \
         .begin = lite_begin, .commit = lite_commit, .rollback = lite_rollback,                     \
         .cancel = lite_cancel, .adopter = (adopter_table), .whole_url = lite_whole_url,            \
-        .running = lite_running                                                                    \
+        .running = lite_running, .listen = lite_listen, .hear = lite_hear                          \
     }
 
 static const sqlock_driver driver = LITE_DRIVER(lite_open, &lite_adopter);

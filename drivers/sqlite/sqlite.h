@@ -48,6 +48,11 @@ typedef struct lite_conn {
     int paused;       /* that has happened, */
     sqlock_error why; /* for this reason */
     _Atomic uint64_t cancelled; /* a call; the only field that another thread writes */
+    sqlite3_stmt *version;      /* of the file's data: listen.c */
+    int64_t heard;              /* the last version that hear() has reported; -1: none */
+    int64_t look_at;            /* not before that again */
+    int ear;                    /* a socket for messages; -1: none */
+    int wake_fd;                /* set when hear() is to end; -1: none */
 } lite_conn;
 
 /* The number of the call while a connection opens, and of all calls on an adopted one. */
@@ -141,6 +146,12 @@ int lite_run(void *conn, const sqlock_call *number, sqlock_stmt stmt, const sqlo
              size_t n, int64_t deadline, sqlock_rows *rows, sqlock_error *err);
 int lite_run_script(void *conn, const sqlock_script *script, const sqlock_value *values,
                     int64_t deadline, sqlock_rows *rows, sqlock_error *err);
+
+/* listen.c */
+int lite_listen(void *conn, const unsigned char client[16], int64_t deadline, sqlock_error *err);
+int lite_notify_make(lite_conn *conn, sqlock_error *err);
+int lite_hear(void *conn, const sqlock_call *number, int64_t deadline, sqlock_rows *rows,
+              sqlock_error *err);
 
 /* errmap.c: fill err for SQLite's result rc of the last call on conn, and return the code. Call it
  * before the next call on conn, which overwrites SQLite's message. what may be NULL. */

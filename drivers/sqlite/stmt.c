@@ -21,8 +21,9 @@ typedef struct call {
     size_t request;
     const sqlock_group *more; /* NULL: none */
     size_t n_more;
-    int lazy;   /* SQLOCK_CALL_LAZY */
-    int own_tx; /* we began it, so we end it */
+    int lazy;      /* SQLOCK_CALL_LAZY */
+    int must_wait; /* SQLOCK_STEP_DURABLE: the call is made anew, and not lazily */
+    int own_tx;    /* we began it, so we end it */
     sqlock_rows *rows;
     sqlock_error *err;
 } call;
@@ -185,10 +186,15 @@ static int call_run_request(call *c)
     int rc = 0;
 
     for (size_t s = 0; rc == 0 && !answered && s < c->script->n_steps; s++) {
-        if (c->script->steps[s].flags & SQLOCK_STEP_WRITE)
+        unsigned flags = c->script->steps[s].flags;
+
+        if (flags & SQLOCK_STEP_DURABLE && !c->conn->lazy)
+            continue;
+        if (flags & SQLOCK_STEP_WRITE)
             rc = call_enter_tx(c);
         if (rc == 0)
             rc = step_run(c, s, &answered);
+        c->must_wait = answered && flags & SQLOCK_STEP_DURABLE;
     }
     return rc;
 }
@@ -206,7 +212,7 @@ static int call_run_group(call *c, const sqlock_value *values, size_t n)
 {
     int rc = 0;
 
-    for (size_t i = 0; rc == 0 && i < n; i++, c->request++) {
+    for (size_t i = 0; rc == 0 && !c->must_wait && i < n; i++, c->request++) {
         if (c->request > 0 && lite_call_over(c->conn))
             return lite_error(c->conn, SQLITE_INTERRUPT, 0, NULL, c->err);
         c->values = values + i * c->script->n_params;
@@ -215,7 +221,7 @@ static int call_run_group(call *c, const sqlock_value *values, size_t n)
     return rc;
 }
 
-static int call_run_requests(call *c, const sqlock_value *values, size_t n)
+static int call_try_requests(call *c, const sqlock_value *values, size_t n)
 {
     unsigned doubt = SQLOCK_LEAVES_DOUBT(c->script->flags) ? SQLOCK_MAYBE : 0;
     int rc = 0;
@@ -227,16 +233,36 @@ static int call_run_requests(call *c, const sqlock_value *values, size_t n)
         rc = call_enter_tx(c);
     if (rc == 0)
         rc = call_run_group(c, values, n);
-    for (size_t g = 0; rc == 0 && g < c->n_more; g++) {
+    for (size_t g = 0; rc == 0 && !c->must_wait && g < c->n_more; g++) {
         c->id = c->more[g].stmt;
         c->script = &c->conn->scripts[c->id];
         doubt |= SQLOCK_LEAVES_DOUBT(c->script->flags) ? SQLOCK_MAYBE : 0;
         rc = call_run_group(c, c->more[g].values, c->more[g].n);
     }
     /* Also if nothing was granted: what the transaction has read counts only after its commit. */
-    if (rc == 0 && c->own_tx)
+    if (rc == 0 && c->own_tx && !c->must_wait)
         rc = lite_tx_commit(c->conn, doubt, c->err);
     return rc;
+}
+
+/* Whether commits wait cannot change within a transaction. */
+static int call_run_requests(call *c, const sqlock_value *values, size_t n)
+{
+    const size_t n_rows = sqlock_rows_count(c->rows);
+    const sqlock_stmt first = c->id;
+    int rc = call_try_requests(c, values, n);
+
+    if (rc != 0 || !c->must_wait)
+        return rc;
+    rc = lite_rollback(c->conn, c->conn->deadline, c->err);
+    if (rc != 0)
+        return rc;
+    sqlock_rows_cut(c->rows, n_rows);
+    c->id = first;
+    c->script = &c->conn->scripts[first];
+    c->request = 0;
+    c->own_tx = c->lazy = c->must_wait = 0;
+    return call_try_requests(c, values, n);
 }
 
 /* Each call looks at the file once, after it has read it: an answer from a file that is gone does

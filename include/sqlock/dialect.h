@@ -26,6 +26,10 @@ extern "C" {
 #define SQLOCK_STEP_GIVES_NOW 0x10u
 #define SQLOCK_STEP_FIRST 0x40u /* returns no row: it locks what the next step decides on. A driver
                                    sends both in one packet and transaction, or leaves it out */
+/* Not a part of the request, but a question: if it returns a row, what was written before it must be
+ * on the disk, also in a call that is lazy. Such a call is rolled back, and made anew as one that is
+ * not. A driver leaves it out where commits wait anyway. */
+#define SQLOCK_STEP_DURABLE 0x80u
 #define SQLOCK_STEP_NOWAIT 0x20u /* only for servers where one statement can be kept from waiting */
 
 /* One statement. For a driver that can send several in one packet: statements with `;` between

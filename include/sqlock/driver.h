@@ -206,7 +206,8 @@ struct sqlock_driver {
     SQLOCK_EXPERIMENTAL int (*listen)(void *conn, const unsigned char client[16], int64_t deadline,
                                       sqlock_error *err);
     /* Wait until a notification, the deadline or a cancel. Each row is an owner,
-     * in its first column. No row: nothing was, yet. */
+     * in its first column. 16 zero bytes: something has happened, and all waiters of the client
+     * should look. No row: nothing was, yet. */
     SQLOCK_EXPERIMENTAL int (*hear)(void *conn, const sqlock_call *call, int64_t deadline,
                                     sqlock_rows *rows, sqlock_error *err);
 };
@@ -240,6 +241,17 @@ SQLOCK_API int sqlock_wake_make(void);
 SQLOCK_API void sqlock_wake_set(int fd);
 SQLOCK_API void sqlock_wake_clear(int fd);
 SQLOCK_API void sqlock_wake_close(int fd);
+/* Messages between the processes of a machine, for drivers of files. They may be lost, and anyone
+ * may send them, so a message is a reason to look, and no more. To listen returns a descriptor that
+ * is readable when there is one, or SQLOCK_ESYS. To take returns 1 if there was one. To close
+ * accepts whatever to listen has returned. */
+#define SQLOCK_MESSAGE_SIZE 16
+SQLOCK_API int sqlock_message_listen(const unsigned char to[SQLOCK_MESSAGE_SIZE]);
+SQLOCK_API void sqlock_message_send(const unsigned char to[SQLOCK_MESSAGE_SIZE],
+                                    const unsigned char text[SQLOCK_MESSAGE_SIZE]);
+SQLOCK_API int sqlock_message_take(int fd, unsigned char out[SQLOCK_MESSAGE_SIZE]);
+SQLOCK_API void sqlock_message_close(int fd);
+
 /* Wait until fd is ready for the poll() events, wake_fd (or -1) is set, or the deadline.
  * Returns 1 ready, 2 woken, 0 deadline, SQLOCK_ESYS. */
 SQLOCK_API int sqlock_wait_fd(int fd, int events, int wake_fd, int64_t deadline);

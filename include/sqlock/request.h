@@ -21,7 +21,8 @@ extern "C" {
  *   other callers.
  * - EACH: if a call with many of them fails, the answers that came before count.
  * - PACES: the time of its answers says how late the next try still makes sense.
- * - LAZY: if a crash undoes it, nothing is lost but time. Its commit need not wait for the disk. */
+ * - LAZY: if a crash undoes it, nothing is lost but time. Its commit need not wait for the disk,
+ *   unless it grants something: then a step says so (SQLOCK_STEP_DURABLE), or the SQL itself. */
 #define SQLOCK_REQ_READS     0x01u
 #define SQLOCK_REQ_HARMLESS  0x02u
 #define SQLOCK_REQ_ONCE      0x04u
@@ -95,9 +96,9 @@ extern "C" {
     X(WAS_BROKEN, "was_broken", "b:ns b:name i:token", 3, SQLOCK_REQ_READS)                        \
     X(QUEUE, "queue",                                                                              \
       "b:ns b:name b:owner i:ttl i:not_after i:grace b:label b:client i:waits", 1,                 \
-      SQLOCK_REQ_FORGOTTEN | SQLOCK_REQ_PACES)                                                     \
-    X(LEAVE, "leave", "b:ns b:name b:owner i:gives", 1, SQLOCK_REQ_HARMLESS)                       \
-    X(BEAT, "beat", "b:client i:alive i:session", 1, SQLOCK_REQ_HARMLESS)                          \
+      SQLOCK_REQ_FORGOTTEN | SQLOCK_REQ_PACES | SQLOCK_REQ_LAZY)                                   \
+    X(LEAVE, "leave", "b:ns b:name b:owner i:gives", 1, SQLOCK_REQ_HARMLESS | SQLOCK_REQ_LAZY)     \
+    X(BEAT, "beat", "b:client i:alive i:session", 1, SQLOCK_REQ_HARMLESS | SQLOCK_REQ_LAZY)        \
     X(NOTIFY, "notify", "b:client b:owner", 1, SQLOCK_REQ_READS)                                   \
     X(WAITERS, "waiters", "b:ns b:after i:ticket b:below i:limit", 1, SQLOCK_REQ_READS)            \
     X(PASS, "pass",                                                                                \

@@ -5,4 +5,8 @@ UPDATE {meta} SET version = 0,
 
 DELETE FROM {migration} WHERE version = 1;
 
+DROP TABLE {waiter};
+
+DROP TABLE {client};
+
 DROP TABLE {lock};

@@ -13,6 +13,8 @@
 -- :define row main.sqlock_row
 -- :define register main.sqlock_register
 -- :define broken main.sqlock_broken
+-- :define waiter main.sqlock_waiter
+-- :define client main.sqlock_client
 -- As on a server, tokens and versions are one more than the last, and above the floor. The floor follows the clock
 -- when another server takes over.
 -- :define least_token (SELECT fence_floor + 1 FROM {meta} WHERE id = 1)
@@ -20,6 +22,8 @@
 -- :define first_version max({us}, {least_token})
 -- Until then a program may believe in a lock that a missing commit granted it.
 -- :define grace_end CASE :grace WHEN 0 THEN 0 ELSE s.lost_at + min(s.longest, :grace) END
+-- The same for a waiter {waiter} w.
+-- :define waiter_end (s.lost_at + min(s.longest, w.grace * 1000))
 
 -- :block handshake
 -- :step
@@ -81,3 +85,43 @@ SELECT 0, {HELD}, token, (exp - {now}) * 1000, {now} * 1000 FROM {lock} WHERE ns
 SELECT 0, {STRANGER}, coalesce(r.version, 0), NULL, {now} * 1000
 FROM {meta} m, fake_server s LEFT JOIN {register} r ON r.ns = :ns AND r.name = :name
 WHERE m.id = 1 AND m.server <> s.server AND coalesce(r.version, 0) = :expected AND r.writer IS NOT :writer;
+
+-- :block queue before
+-- As in acquire. In the grace of the first waiter, which the caller need not have, nothing is offered to it, nor to others
+-- before it.
+-- :step
+SELECT 0, CASE WHEN m.server <> s.server THEN {STRANGER} ELSE {GRACE} END, coalesce(h.token, 0),
+       CASE WHEN m.server <> s.server THEN (h.exp - {now}) * 1000
+            ELSE max({grace_end}, coalesce({waiter_end}, 0)) - {now} * 1000 END,
+       {now} * 1000, h.since * 1000, h.label
+FROM {meta} m, fake_server s LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name
+     LEFT JOIN {waiter} w ON w.ns = :ns AND w.name = :name AND w.ticket = (
+         SELECT f.ticket FROM {waiter} f LEFT JOIN {client} p ON p.id = f.client
+         WHERE f.ns = :ns AND f.name = :name AND (f.client = :client OR p.alive_until > {now})
+         ORDER BY f.ticket LIMIT 1)
+WHERE m.id = 1 AND coalesce(h.kind, 0) = 0
+  AND (m.server <> s.server
+       OR ({now} * 1000 < {grace_end} OR w.owner <> :owner AND {now} * 1000 < {waiter_end})
+          AND {now} * 1000 <= :not_after AND (h.owner IS NULL OR h.exp <= {now})
+          AND h.withdrawn IS NOT :owner AND (h.ended_why IS NOT {ENDED_RELEASED} OR h.ended_owner IS NOT :owner));
+
+-- :block notify
+-- No one listens.
+-- :step
+SELECT 0, {DONE} WHERE :client IS NOT NULL AND :owner IS NOT NULL;
+
+-- :block pass before
+-- Such a server passes nothing on, nor does one in the grace of who would be next. It only frees the lock, and names the
+-- first waiter.
+-- :step write
+UPDATE {lock} AS l SET owner = NULL, exp = NULL, since = NULL, label = NULL,
+    ended_owner = owner, ended_token = token, ended_why = {ENDED_RELEASED}, idle_since = {now}
+WHERE {released}
+  AND EXISTS (SELECT 1
+              FROM {meta} m, fake_server s
+              LEFT JOIN {waiter} w ON w.ns = :ns AND w.name = :name AND w.ticket = coalesce({own_ticket}, {first_ticket})
+              WHERE m.id = 1 AND (m.server <> s.server
+                    OR {now} * 1000 < CASE WHEN {next_gets} THEN {grace_end} ELSE {waiter_end} END))
+RETURNING 0, {DONE}, token, NULL, {now} * 1000, NULL, NULL, NULL,
+          (SELECT w.client FROM {waiter} w WHERE w.ns = :ns AND w.name = :name ORDER BY w.ticket LIMIT 1),
+          (SELECT w.owner FROM {waiter} w WHERE w.ns = :ns AND w.name = :name ORDER BY w.ticket LIMIT 1);

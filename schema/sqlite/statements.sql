@@ -7,7 +7,6 @@
 -- Milliseconds. SQLite keeps 'now' the same within one step, and takes it after the wait for the write lock.
 -- The function unixepoch('subsec') would be NULL before 3.42, without an error. Days are counted as a fraction, which is
 -- exact to the millisecond once it is rounded. To make the time of texts (strftime) takes several times as long.
--- :lacks queue leave beat notify waiters pass
 -- :define now CAST((julianday('now') - 2440587.5) * 86400000 + 0.5 AS INTEGER)
 -- No token, and no version of a register, is below this.
 -- :define least_token {now} * 1000
@@ -17,6 +16,28 @@
 -- :define not_overtaken (:above IS NOT NULL)
 -- How long notes of breaks stay: longer than any lease lasts.
 -- :define month 2678400000
+-- How long a waiter has to take up the lock that it is offered.
+-- :define offer 1000
+-- So often in a row a waiter of the holder's own client comes before older ones of others.
+-- :define passes 16
+-- A client that ended so long ago is forgotten.
+-- :define gone 3600000
+-- The largest ticket in the queue.
+-- :define last_queued coalesce((SELECT max(w.ticket) FROM {waiter} w WHERE w.ns = :ns AND w.name = :name), 0)
+-- Larger than any ticket of a queue.
+-- :define last_ticket 9223372036854775807
+-- 1: there are waiters.
+-- :define queued EXISTS (SELECT 1 FROM {waiter} w WHERE w.ns = :ns AND w.name = :name)
+-- The place of :owner in the queue, among those who live. NULL: it is not there.
+-- :define place (SELECT 1 + (SELECT count(*) FROM {waiter} w LEFT JOIN {client} p ON p.id = w.client WHERE w.ns = o.ns AND w.name = o.name AND w.ticket < o.ticket AND (w.client = :client OR p.alive_until > {now})) FROM {waiter} o WHERE o.ns = :ns AND o.name = :name AND o.owner = :owner)
+-- Whom a release may pass the lock {lock} l on to: their tickets. They are the client's own first waiter in the queue, and
+-- the first one of all whose client lives. :next waits in the client alone, and may still be waiting.
+-- :define own_ticket (SELECT w.ticket FROM {waiter} w WHERE w.client = :client AND w.ns = l.ns AND w.name = l.name AND l.passes < {passes} AND EXISTS (SELECT 1 FROM {client} p WHERE p.id = :client AND p.alive_until > {now}) ORDER BY w.ticket LIMIT 1)
+-- :define first_ticket (SELECT w.ticket FROM {waiter} w CROSS JOIN {client} p WHERE w.ns = l.ns AND w.name = l.name AND p.id = w.client AND p.alive_until > {now} ORDER BY w.ticket LIMIT 1)
+-- :define next_waits (:next IS NOT NULL AND {now} * 1000 <= :not_after AND l.withdrawn IS NOT :next)
+-- It is granted the lock itself.
+-- :define next_gets ({next_waits} AND {own_ticket} IS NULL AND (l.passes < {passes} OR {first_ticket} IS NULL))
+-- :define released l.ns = :ns AND l.name = :name AND l.kind = 0 AND l.owner = :owner AND l.token = :token
 
 -- :block handshake
 -- Which schema this file has. The driver itself sees weak durability and read-only files.
@@ -58,8 +79,10 @@ UPDATE {lock} SET
     ended_owner = CASE WHEN owner IS NULL OR owner = :owner AND exp > {now} THEN ended_owner ELSE owner END,
     ended_token = CASE WHEN owner IS NULL OR owner = :owner AND exp > {now} THEN ended_token ELSE token END,
     ended_why = CASE WHEN owner IS NULL OR owner = :owner AND exp > {now} THEN ended_why ELSE {ENDED_TAKEN} END,
-    owner = :owner, exp = {now} + :ttl / 1000, ttl = :ttl / 1000, label = :label, idle_since = NULL
+    owner = :owner, exp = {now} + :ttl / 1000, ttl = :ttl / 1000, label = :label, idle_since = NULL, offered = 0,
+    client = CASE WHEN owner = :owner AND exp > {now} THEN client END
 WHERE ns = :ns AND name = :name AND kind = 0 AND (owner IS NULL OR owner = :owner OR exp <= {now})
+  AND (waiters = 0 OR owner = :owner AND exp > {now})
   AND (ended_why <> {ENDED_RELEASED} OR ended_owner IS NOT :owner) AND withdrawn IS NOT :owner
   AND {now} * 1000 <= :not_after AND :grace IS NOT NULL AND EXISTS (SELECT 1 FROM {meta} WHERE id = 1);
 -- :step write
@@ -77,6 +100,7 @@ SELECT 0,
             WHEN {now} * 1000 > :not_after THEN {LATE}
             WHEN h.withdrawn = :owner OR h.ended_why = {ENDED_RELEASED} AND h.ended_owner = :owner THEN {RELEASED}
             WHEN h.owner IS NOT NULL AND h.owner <> :owner AND h.exp > {now} THEN {HELD}
+            WHEN h.waiters <> 0 AND (h.owner = :owner AND h.exp > {now}) IS NOT TRUE THEN {QUEUED}
             ELSE {SKIPPED} END,
        h.token, (h.exp - {now}) * 1000, {now} * 1000, h.since * 1000, h.label
 FROM {meta} m LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name WHERE m.id = 1;
@@ -108,30 +132,32 @@ FROM (SELECT 1) LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
 
 -- :block release
 -- Frees the row for its exact grant, and remembers how the grant ended. So the same release, sent again, is DONE. The
--- second step answers what was done, without a look at the row, and the last one says why nothing was.
+-- second step answers what was done, without a look at the row, and the last one says why nothing was. QUEUED: others
+-- wait, so send `pass`. If the release was sent before, by a `pass` whose answer was lost, this names the next holder.
 -- Always one row.
 -- :step write
 UPDATE {lock} SET owner = NULL, exp = NULL, since = NULL, label = NULL,
     ended_owner = owner, ended_token = token, ended_why = {ENDED_RELEASED}, idle_since = {now}
-WHERE ns = :ns AND name = :name AND kind = 0 AND owner = :owner AND token = :token;
+WHERE ns = :ns AND name = :name AND kind = 0 AND owner = :owner AND token = :token AND waiters = 0;
 -- :step write
 SELECT 0, {DONE}, :token, NULL, {now} * 1000 WHERE changes() = 1;
 -- :step write
 SELECT 0,
        CASE WHEN h.name IS NULL THEN {GONE}
             WHEN h.kind <> 0 THEN {KIND}
+            WHEN h.owner = :owner AND h.token = :token AND h.waiters <> 0 THEN {QUEUED}
             WHEN h.owner = :owner AND h.token = :token THEN {SKIPPED}
             WHEN h.ended_owner = :owner AND h.ended_token = :token
                  THEN CASE h.ended_why WHEN {ENDED_RELEASED} THEN {DONE} ELSE {ENDED} + h.ended_why END
             ELSE {TAKEN} END,
-       h.token, (h.exp - {now}) * 1000, {now} * 1000
+       h.token, (h.exp - {now}) * 1000, {now} * 1000, NULL, NULL, NULL, h.client, h.owner
 FROM (SELECT 1) LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
 
 -- :block withdraw
 -- The release of an acquire whose answer is not known. It gives back what this owner was granted. The request may
 -- still be on its way, so the first step also writes a tombstone (withdrawn), in a new row where there is none. With
 -- it the request is granted nothing when it comes (RELEASED). How the last grant ended stays in the row: its holder
--- may not have learned of it yet.
+-- may not have learned of it yet. The owner leaves the queue too, or it would still be offered the lock.
 -- DONE: it was granted, and is given back.
 -- EARLY: it has not come yet. The tombstone is no proof against a later arrival, because the next withdrawal replaces
 -- it.
@@ -139,8 +165,10 @@ FROM (SELECT 1) LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
 -- The row counts as idle from now on. A pruner that was about to take it would take the tombstone with it. No row:
 -- meta has none.
 -- :step write
-INSERT INTO {lock} AS l (ns, name, token, idle_since, withdrawn)
-SELECT :ns, :name, m.fence_floor, {now}, :owner FROM {meta} m WHERE m.id = 1
+DELETE FROM {waiter} WHERE ns = :ns AND name = :name AND owner = :owner;
+-- :step write
+INSERT INTO {lock} AS l (ns, name, token, idle_since, waiters, withdrawn)
+SELECT :ns, :name, m.fence_floor, {now}, {queued}, :owner FROM {meta} m WHERE m.id = 1
 ON CONFLICT (ns, name) DO UPDATE SET
     ended_token = CASE WHEN l.owner = :owner THEN l.token ELSE l.ended_token END,
     ended_owner = CASE WHEN l.owner = :owner THEN l.owner ELSE l.ended_owner END,
@@ -150,7 +178,8 @@ ON CONFLICT (ns, name) DO UPDATE SET
     since = CASE WHEN l.owner = :owner THEN NULL ELSE l.since END,
     label = CASE WHEN l.owner = :owner THEN NULL ELSE l.label END,
     exp = CASE WHEN l.owner = :owner THEN NULL ELSE l.exp END,
-    owner = CASE WHEN l.owner = :owner THEN NULL ELSE l.owner END
+    owner = CASE WHEN l.owner = :owner THEN NULL ELSE l.owner END,
+    waiters = {queued}, changes = l.changes + 1, next_ticket = l.next_ticket * {queued}
 WHERE l.kind = 0 AND (l.owner = :owner OR l.withdrawn IS NOT :owner);
 -- :step write
 SELECT 0,
@@ -581,3 +610,243 @@ FROM (SELECT 1) LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name
 -- now was so already. No row: it was not broken, or the break left no note (an older schema, an older library).
 -- :step
 SELECT 0, {BROKEN} FROM {broken} b WHERE b.ns = :ns AND b.name = :name AND b.token = :token;
+
+-- :block queue
+-- Grants or offers a lock that others wait for, or puts this owner into the queue. Sent after acquire was refused.
+-- The first step only reads: while another one holds the lock, a waiter that has its place writes nothing. The second
+-- and third steps put this owner into the queue, and the fourth one answers whatever leaves the lock as it is.
+-- What is granted must be on the disk. A place or an offer need not be: the acquire that takes an offer up waits for the
+-- disk, and so for what was written before. If the power fails earlier, no one has used the offer's token.
+-- The row may have been deleted while there were waiters, and made anew: tickets go on behind theirs.
+-- The rest serves the queue. A free lock goes to the first waiter whose client lives. If that is this owner, or if none
+-- lives, it is granted at once, with its whole lease. To another one it is offered: granted for a short time, in which
+-- it must extend it by acquire. An offer that ran out counts its client as dead, until it says again that it lives: a
+-- program with many waiters costs the others one offer, not one for each. Waiters that are passed over lose their
+-- place, and queue anew when they find out.
+-- The time limit is checked in the fourth step, under the write lock. The fifth one extends what this owner has got
+-- already (the same request sent again). Behind that it has the lock only if this request has granted it.
+-- :waits = 0: not to be queued; but whoever finds the lock free with waiters passes it on.
+-- place: 1 is the next in line; NULL: not in the queue. No row: the lock or meta has none.
+-- :step
+SELECT 0, CASE WHEN h.kind <> 0 THEN {KIND} ELSE {HELD} END, h.token, (h.exp - {now}) * 1000, {now} * 1000,
+       h.since * 1000, h.label, {place}
+FROM {lock} h
+WHERE h.ns = :ns AND h.name = :name
+  AND (h.kind <> 0
+       OR h.owner IS NOT NULL AND h.owner <> :owner AND h.exp > {now}
+          AND (h.ended_why <> {ENDED_RELEASED} OR h.ended_owner IS NOT :owner) AND h.withdrawn IS NOT :owner
+          AND {now} * 1000 <= :not_after AND :grace IS NOT NULL
+          AND (:waits = 0 OR h.waiters <> 0 AND EXISTS (
+              SELECT 1 FROM {waiter} w WHERE w.ns = :ns AND w.name = :name AND w.owner = :owner)));
+-- :step write
+INSERT INTO {waiter} (ns, name, ticket, owner, client, ttl, grace, label, since)
+SELECT h.ns, h.name, max(h.next_ticket, {last_queued}) + 1, :owner, :client, :ttl / 1000, max(:grace, 0) / 1000, :label, {now}
+FROM {lock} h
+WHERE :waits = 1 AND h.ns = :ns AND h.name = :name AND h.kind = 0
+  AND (h.owner = :owner AND h.exp > {now}) IS NOT TRUE
+  AND (h.ended_why <> {ENDED_RELEASED} OR h.ended_owner IS NOT :owner) AND h.withdrawn IS NOT :owner
+  AND {now} * 1000 <= :not_after AND EXISTS (SELECT 1 FROM {meta} WHERE id = 1)
+  AND NOT EXISTS (SELECT 1 FROM {waiter} w WHERE w.ns = :ns AND w.name = :name AND w.owner = :owner);
+-- :step write
+UPDATE {lock} SET waiters = 1, next_ticket = max(next_ticket, {last_queued}), changes = changes + 1
+WHERE ns = :ns AND name = :name AND (changes() = 1 OR waiters = 0 AND :waits = 1 AND {queued});
+-- :step write
+SELECT 0,
+       CASE WHEN h.kind <> 0 THEN {KIND}
+            WHEN h.withdrawn = :owner OR h.ended_why = {ENDED_RELEASED} AND h.ended_owner = :owner THEN {RELEASED}
+            WHEN {now} * 1000 > :not_after THEN {LATE}
+            ELSE {HELD} END,
+       h.token, (h.exp - {now}) * 1000, {now} * 1000, h.since * 1000, h.label, {place}
+FROM {lock} h
+WHERE h.ns = :ns AND h.name = :name
+  AND (h.kind <> 0 OR h.withdrawn IS :owner OR h.ended_why = {ENDED_RELEASED} AND h.ended_owner IS :owner
+       OR {now} * 1000 > :not_after OR h.owner IS NOT NULL AND h.owner <> :owner AND h.exp > {now});
+-- :step write
+UPDATE {lock} SET exp = {now} + :ttl / 1000, ttl = :ttl / 1000, label = :label, client = :client, offered = 0
+WHERE ns = :ns AND name = :name AND kind = 0 AND owner = :owner AND exp > {now}
+  AND EXISTS (SELECT 1 FROM {meta} WHERE id = 1);
+-- :step durable
+SELECT 1 WHERE changes() = 1;
+-- :step write
+SELECT 0, {DONE}, token, ttl * 1000, (exp - ttl) * 1000, since * 1000, label
+FROM {lock} WHERE ns = :ns AND name = :name AND changes() = 1;
+-- :step write
+UPDATE {client} SET alive_until = 0
+WHERE id = (SELECT h.client FROM {lock} h
+            WHERE h.ns = :ns AND h.name = :name AND h.offered = 1 AND h.exp <= {now} AND h.client <> :client);
+-- :step write
+WITH s AS (
+    SELECT {now} AS t,
+           (SELECT w.ticket FROM {waiter} w LEFT JOIN {client} p ON p.id = w.client
+            WHERE w.ns = l.ns AND w.name = l.name AND (w.client = :client OR p.alive_until > {now})
+            ORDER BY w.ticket LIMIT 1) AS first
+    FROM {lock} l CROSS JOIN {meta} m
+    WHERE l.ns = :ns AND l.name = :name AND l.kind = 0 AND m.id = 1
+      AND (l.owner IS NULL OR l.exp <= {now})
+), e AS (
+    SELECT s.t, w.owner, w.client, w.ttl, w.label, w.owner IS NULL OR w.owner = :owner AS mine,
+           EXISTS (SELECT 1 FROM {waiter} o WHERE o.ns = :ns AND o.name = :name AND o.ticket > w.ticket) AS more
+    FROM s LEFT JOIN {waiter} w ON w.ns = :ns AND w.name = :name AND w.ticket = s.first
+)
+UPDATE {lock} AS l SET
+    owner = CASE WHEN e.mine THEN :owner ELSE e.owner END,
+    token = max(l.token + 1, {least_token}),
+    exp = e.t + CASE WHEN e.mine THEN :ttl / 1000 ELSE {offer} END,
+    ttl = CASE WHEN e.mine THEN :ttl / 1000 ELSE e.ttl END,
+    since = e.t,
+    label = CASE WHEN e.mine THEN :label ELSE e.label END,
+    client = CASE WHEN e.mine THEN :client ELSE e.client END,
+    offered = NOT e.mine, passes = 0,
+    ended_owner = coalesce(l.owner, l.ended_owner),
+    ended_token = CASE WHEN l.owner IS NULL THEN l.ended_token ELSE l.token END,
+    ended_why = CASE WHEN l.owner IS NULL THEN l.ended_why ELSE {ENDED_TAKEN} END,
+    idle_since = NULL, waiters = e.more, changes = l.changes + 1, next_ticket = l.next_ticket * e.more
+FROM e WHERE l.ns = :ns AND l.name = :name;
+-- :step write
+DELETE FROM {waiter} AS w
+WHERE w.ns = :ns AND w.name = :name
+  AND w.ticket <= coalesce((SELECT n.ticket FROM {lock} l JOIN {waiter} n ON n.ns = l.ns AND n.name = l.name
+                            WHERE l.ns = :ns AND l.name = :name AND n.owner = l.owner), {last_ticket})
+  AND (w.owner = (SELECT l.owner FROM {lock} l WHERE l.ns = :ns AND l.name = :name)
+       OR w.client <> :client
+          AND NOT EXISTS (SELECT 1 FROM {client} p WHERE p.id = w.client AND p.alive_until > {now}));
+-- :step durable
+SELECT 1 FROM {lock} l WHERE l.ns = :ns AND l.name = :name AND l.owner = :owner;
+-- :step write
+SELECT 0, CASE WHEN l.owner = :owner AND l.offered = 0 THEN {DONE} WHEN l.owner <> :owner THEN {HELD} ELSE {SKIPPED} END,
+       l.token, CASE WHEN l.owner = :owner THEN l.ttl * 1000 ELSE (l.exp - {now}) * 1000 END,
+       CASE WHEN l.owner = :owner THEN (l.exp - l.ttl) * 1000 ELSE {now} * 1000 END, l.since * 1000, l.label, {place},
+       CASE WHEN l.offered = 1 AND l.owner <> :owner THEN l.client END,
+       CASE WHEN l.offered = 1 AND l.owner <> :owner THEN l.owner END
+FROM {lock} l CROSS JOIN {meta} m WHERE l.ns = :ns AND l.name = :name AND m.id = 1;
+
+-- :block leave
+-- Takes an owner that waits no longer out of the queue. :gives = 1: if it was offered the lock meanwhile, it gives that
+-- back. No row: the lock has none.
+-- :step write
+DELETE FROM {waiter} WHERE ns = :ns AND name = :name AND owner = :owner;
+-- :step write
+UPDATE {lock} SET changes = changes + 1, waiters = {queued}, next_ticket = next_ticket * {queued}
+WHERE ns = :ns AND name = :name AND changes() > 0;
+-- :step write
+UPDATE {lock} SET owner = NULL, exp = NULL, since = NULL, label = NULL, offered = 0, changes = changes + 1,
+    ended_owner = owner, ended_token = token, ended_why = {ENDED_RELEASED}, idle_since = {now}
+WHERE ns = :ns AND name = :name AND kind = 0 AND owner = :owner AND :gives = 1;
+-- :step write
+SELECT 0, {DONE}, l.token, NULL, {now} * 1000, NULL, NULL, NULL, w.client, w.owner
+FROM {lock} l LEFT JOIN {waiter} w ON w.ns = l.ns AND w.name = l.name AND l.owner IS NULL
+WHERE l.ns = :ns AND l.name = :name
+ORDER BY w.ticket LIMIT 1;
+
+-- :block beat
+-- The client lives, for :alive from now on. Answers with all that wait for it: their places, and how long the lock's
+-- lease still runs. An owner that is missing was offered the lock, or passed over: it looks by itself. One that the
+-- client does not know is to leave. The first row only says that it was done. While the client has said so a moment ago, nothing is written. Places count only those
+-- who live. Clients that ended an hour ago go.
+-- :step
+WITH b AS MATERIALIZED (
+    SELECT {now} AS t FROM {client} c
+    WHERE c.id = :client AND c.alive_until BETWEEN {now} + :alive / 3000 * 2 AND {now} + :alive / 1000
+), n AS MATERIALIZED (
+    SELECT DISTINCT w.ns, w.name FROM b CROSS JOIN {waiter} w WHERE w.client = :client
+), o AS (
+    SELECT w.owner, w.client, w.ns, w.name, l.exp, row_number() OVER (PARTITION BY w.ns, w.name ORDER BY w.ticket) AS place
+    FROM n CROSS JOIN {lock} l CROSS JOIN {waiter} w LEFT JOIN {client} p ON p.id = w.client
+    WHERE l.ns = n.ns AND l.name = n.name AND w.ns = n.ns AND w.name = n.name
+      AND (w.client = :client OR p.alive_until > {now})
+)
+SELECT 0, {DONE}, 0, NULL, b.t * 1000, NULL, NULL, NULL FROM b
+UNION ALL
+SELECT 0, {DONE}, o.place, (o.exp - b.t) * 1000, b.t * 1000, o.owner, o.ns, o.name FROM b CROSS JOIN o WHERE o.client = :client;
+-- :step write
+INSERT INTO {client} (id, alive_until, session) VALUES (:client, {now} + :alive / 1000, :session * 0)
+ON CONFLICT (id) DO UPDATE SET alive_until = excluded.alive_until;
+-- :step write
+DELETE FROM {client} WHERE alive_until < {now} - {gone};
+-- :step same 1
+
+-- :block notify
+-- The driver's own function sends the message. If it is lost, the waiter sees a moment later that the file has changed.
+-- :step
+SELECT 0, {DONE} WHERE sqlock_notify(:client, :owner);
+
+-- :block waiters
+-- A page of those who wait, in the order of their places, behind the ticket :ticket of the name :after, and of names
+-- below :below. Only those who live: others are passed over.
+-- :step
+SELECT 0, {DONE}, w.ticket, NULL, {now} * 1000, w.since * 1000, w.label, w.name, w.owner
+FROM {waiter} w
+WHERE (w.ns, w.name, w.ticket) > (:ns, :after, :ticket) AND (w.ns, w.name) < (:ns, :below)
+  AND EXISTS (SELECT 1 FROM {client} p WHERE p.id = w.client AND p.alive_until > {now})
+ORDER BY w.ns, w.name, w.ticket LIMIT :limit;
+
+-- :block pass
+-- The release of a lock that others wait for: it passes the lock on. To whom:
+-- - The first waiter of this client in the queue, or, if it has none there, :next, which waits in the client alone. It
+--   is granted the lock at once, with its whole lease. But only so often in a row.
+-- - Then the first waiter whose client lives. The lock is offered to it: see queue. :next, if it was not granted the
+--   lock, is put into the queue. So a client needs one place there, however many of its own wait.
+-- :next may be NULL. Late requests (:not_after) pass nothing on to it: it may not wait any more.
+-- The first three steps are for a lock that no one waits for any more. They free it, and say what came of that. The
+-- fourth one queues :next, the fifth one passes the lock on, and the sixth one takes out of the queue who has got it, and
+-- those who are dead. What is granted must be on the disk, and an offer need not be: see queue. Always one row.
+-- place: not NULL: :next is in the queue.
+-- :step write
+UPDATE {lock} AS l SET owner = NULL, exp = NULL, since = NULL, label = NULL,
+    ended_owner = owner, ended_token = token, ended_why = {ENDED_RELEASED}, idle_since = {now}
+WHERE {released} AND waiters = 0 AND NOT {next_waits};
+-- :step write
+SELECT 0, {DONE}, :token, NULL, {now} * 1000 WHERE changes() = 1;
+-- :step write
+SELECT 0,
+       CASE WHEN h.name IS NULL THEN {GONE}
+            WHEN h.kind <> 0 THEN {KIND}
+            WHEN h.ended_owner = :owner AND h.ended_token = :token
+                 THEN CASE h.ended_why WHEN {ENDED_RELEASED} THEN {DONE} ELSE {ENDED} + h.ended_why END
+            ELSE {TAKEN} END,
+       h.token, (h.exp - {now}) * 1000, {now} * 1000, NULL, NULL, NULL, h.client, h.owner
+FROM (SELECT 1) LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name
+WHERE (h.kind = 0 AND h.owner = :owner AND h.token = :token) IS NOT TRUE;
+-- :step write
+INSERT INTO {waiter} (ns, name, ticket, owner, client, ttl, grace, label, since)
+SELECT l.ns, l.name, max(l.next_ticket, {last_queued}) + 1, :next, :client, :ttl / 1000, max(:grace, 0) / 1000, :label, {now}
+FROM {lock} l
+WHERE {released} AND {next_waits} AND NOT {next_gets}
+  AND NOT EXISTS (SELECT 1 FROM {waiter} w WHERE w.ns = :ns AND w.name = :name AND w.owner = :next);
+-- :step write
+WITH s AS (
+    SELECT {now} AS t, {own_ticket} AS own, {first_ticket} AS first, {next_gets} AS gets FROM {lock} l WHERE {released}
+), h AS (
+    SELECT s.t, s.first, CASE WHEN s.gets THEN :next ELSE w.owner END AS owner,
+           CASE WHEN s.gets THEN :client ELSE w.client END AS client,
+           CASE WHEN s.gets THEN :ttl / 1000 ELSE w.ttl END AS ttl, CASE WHEN s.gets THEN :label ELSE w.label END AS label,
+           CASE WHEN s.gets THEN 1 WHEN w.owner IS NOT NULL THEN s.own IS NOT NULL END AS passed
+    FROM s LEFT JOIN {waiter} w ON w.ns = :ns AND w.name = :name AND w.ticket = coalesce(s.own, s.first)
+), r AS (
+    SELECT h.*, EXISTS (SELECT 1 FROM {waiter} o WHERE o.ns = :ns AND o.name = :name AND o.owner IS NOT h.owner
+                                                   AND o.ticket >= h.first) AS more
+    FROM h
+)
+UPDATE {lock} AS l SET
+    owner = r.owner, token = CASE WHEN r.owner IS NULL THEN l.token ELSE max(l.token + 1, {least_token}) END,
+    exp = CASE r.passed WHEN 1 THEN r.t + r.ttl WHEN 0 THEN r.t + {offer} END,
+    since = CASE WHEN r.owner IS NOT NULL THEN r.t END, label = r.label, client = r.client,
+    ttl = coalesce(r.ttl, l.ttl), offered = r.passed IS 0,
+    passes = CASE r.passed WHEN 1 THEN min(l.passes + 1, {passes}) ELSE 0 END,
+    ended_owner = l.owner, ended_token = l.token, ended_why = {ENDED_RELEASED},
+    idle_since = CASE WHEN r.owner IS NULL THEN r.t END,
+    waiters = r.more, changes = l.changes + 1, next_ticket = max(l.next_ticket, {last_queued}) * r.more
+FROM r WHERE {released};
+-- :step write
+DELETE FROM {waiter} AS o
+WHERE o.ns = :ns AND o.name = :name
+  AND (o.owner = (SELECT l.owner FROM {lock} l WHERE l.ns = :ns AND l.name = :name)
+       OR o.ticket < coalesce((SELECT {first_ticket} FROM {lock} l WHERE l.ns = :ns AND l.name = :name), {last_ticket}));
+-- :step durable
+SELECT 1 FROM {lock} l WHERE l.ns = :ns AND l.name = :name AND l.owner IS NOT NULL AND l.offered = 0;
+-- :step write
+SELECT 0, {DONE}, :token, NULL, {now} * 1000, NULL, NULL,
+       (SELECT 1 + (SELECT count(*) FROM {waiter} w WHERE w.ns = o.ns AND w.name = o.name AND w.ticket < o.ticket)
+        FROM {waiter} o WHERE o.ns = :ns AND o.name = :name AND o.owner = :next),
+       l.client, l.owner, CASE WHEN l.owner IS NOT NULL THEN l.token END, (l.exp - l.since) * 1000, 1 - l.offered
+FROM {lock} l WHERE l.ns = :ns AND l.name = :name;

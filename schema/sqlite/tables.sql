@@ -39,10 +39,39 @@ CREATE TABLE {lock} (
     ended_why INTEGER NOT NULL DEFAULT 0,     -- and how it ended: RELEASED 1, BROKEN 2, REAPED 3, TAKEN 4
     withdrawn BLOB,                           -- an owner whose request is granted nothing if it still comes
     idle_since INTEGER,                       -- free since then, for the pruner; NULL: held
-    waiters INTEGER NOT NULL DEFAULT 0,       -- reserved: a waiter wants to be woken
-    next_ticket INTEGER NOT NULL DEFAULT 0,   -- reserved: of the queue
+    waiters INTEGER NOT NULL DEFAULT 0,       -- 1: there are waiters, who come first
+    next_ticket INTEGER NOT NULL DEFAULT 0,   -- of the queue: the next waiter's; 0 when none waits
+    changes INTEGER NOT NULL DEFAULT 0,       -- counts the changes of the queue
+    client BLOB,                              -- the holder's, if it waited in the queue
+    offered INTEGER NOT NULL DEFAULT 0,       -- 1: the holder was offered the lock, and has not taken it up
+    passes INTEGER NOT NULL DEFAULT 0,        -- so often in a row one client's own waiter came first
     PRIMARY KEY (ns, name),
     CHECK ((owner IS NULL) = (exp IS NULL))
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE {waiter} (
+    -- Who waits for a lock, in the order of tickets. A row here is made and deleted only by a transaction that
+    -- counts it in the name's row of {lock} (changes).
+    ns BLOB NOT NULL CHECK (length(ns) <= 63),
+    name BLOB NOT NULL CHECK (length(name) BETWEEN 1 AND 255),
+    ticket INTEGER NOT NULL,                  -- smaller ones come first
+    owner BLOB NOT NULL CHECK (length(owner) = 16), -- as in {lock}: who is granted the lock
+    client BLOB NOT NULL,                     -- the program's manager that waits
+    ttl INTEGER NOT NULL,                     -- the lease that it wants
+    grace INTEGER NOT NULL,                   -- of other databases; a file loses no grants
+    label BLOB,                               -- as in {lock}
+    since INTEGER NOT NULL,                   -- it waits since then
+    PRIMARY KEY (ns, name, ticket)
+) STRICT, WITHOUT ROWID;
+
+-- To find all waiters of a client, and its first one for a name.
+CREATE INDEX {schema}.{prefix}waiter_client ON {prefix}waiter (client, ns, name, ticket);
+
+CREATE TABLE {client} (
+    -- The managers that wait for locks. Each says that it lives as long as it waits.
+    id BLOB PRIMARY KEY,                      -- 16 bytes, drawn for each manager
+    alive_until INTEGER NOT NULL,             -- after that its waiters are passed over
+    session INTEGER NOT NULL                  -- of other databases; always 0 for a file
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE {row} (

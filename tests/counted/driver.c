@@ -188,6 +188,23 @@ static int adopted_savepoint(void *conn, sqlock_savepoint what, int64_t deadline
     return rc;
 }
 
+/* Both come and go by chance, so they are no points. */
+static int faulty_listen(void *conn, const unsigned char client[16], int64_t deadline,
+                         sqlock_error *err)
+{
+    struct faulty *c = conn;
+
+    return real->listen(c->real, client, deadline, err);
+}
+
+static int faulty_hear(void *conn, const sqlock_call *call, int64_t deadline, sqlock_rows *rows,
+                       sqlock_error *err)
+{
+    struct faulty *c = conn;
+
+    return real->hear(c->real, call, deadline, rows, err);
+}
+
 static int faulty_exec(void *conn, const char *sql, int64_t deadline, sqlock_error *err)
 {
     struct faulty *c = conn;
@@ -250,6 +267,8 @@ const sqlock_driver *faulty_driver(const struct quirks *q)
     table.open = faulty_open_slot;
     table.close = faulty_close;
     table.run = faulty_run;
+    table.listen = faulty_listen;
+    table.hear = faulty_hear;
     table.exec = faulty_exec;
     table.begin = faulty_begin;
     table.commit = faulty_commit;

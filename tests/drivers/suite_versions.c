@@ -24,7 +24,8 @@ static sqlock_driver *table_of_size(uint32_t size)
     memcpy(table, spied_driver(), size < sizeof *table ? size : sizeof *table);
     table->size = size;
     if (size < sizeof *table)
-        table->caps &= ~(SQLOCK_CAP_WHOLE_URL | SQLOCK_CAP_RUNNING | SQLOCK_CAP_HOSTS);
+        table->caps &=
+            ~(SQLOCK_CAP_WHOLE_URL | SQLOCK_CAP_RUNNING | SQLOCK_CAP_HOSTS | SQLOCK_CAP_HEARS);
     return table;
 }
 

@@ -2,6 +2,7 @@
  * release in WAL mode does not wait for that, and may be undone by a power cut (P5). */
 #include <sqlock/many.h>
 
+#include <pthread.h>
 #include <sqlite3.h>
 #include <sqlock/sqlite.h>
 #include <stdatomic.h>
@@ -69,6 +70,65 @@ TEST(test_P5_each_grant_and_renewal_is_synced_and_releases_that_must_be)
     each_is_synced("PRAGMA journal_mode = TRUNCATE", 0, true);
     each_is_synced(wal, 0, false);
     each_is_synced(wal, SQLOCK_OPEN_DURABLE_RELEASE, true);
+}
+
+static const char someone_waits[] =
+    "INSERT INTO sqlock_client (id, alive_until, session)"
+    " VALUES (zeroblob(16), 9000000000000, 0);"
+    "INSERT INTO sqlock_waiter (ns, name, ticket, owner, client, ttl, grace, since)"
+    " SELECT ns, name, 1, zeroblob(16), zeroblob(16), 30000, 0, 0 FROM sqlock_lock;"
+    "UPDATE sqlock_lock SET waiters = 1, next_ticket = 1";
+
+/* Who takes the offer up waits for the disk, and no one else uses its token. */
+TEST(test_P2_release_that_offers_the_lock_need_not_be_synced)
+{
+    char *path = new_migrated();
+    sqlock_lock *lock;
+    sqlock *m;
+
+    lite_exec_at(path, wal);
+    m = db_open(file_db(path));
+    warm_up(m);
+    lock = lock_now(m, "x");
+    lite_exec_at(path, someone_waits);
+    atomic_store(&syncs, 0);
+    assert_synced(sqlock_release(lock, &err), false);
+    assert_true(row_of(m, "x").token > sqlock_lock_token(lock));
+    sqlock_lock_free(lock);
+    sqlock_close(m);
+}
+
+static void *wait_for_x(void *m)
+{
+    sqlock_lock *lock = NULL;
+
+    return sqlock_acquire(m, "x", NULL, &lock, NULL) == 0 ? lock : NULL;
+}
+
+/* It grants the lock: the token that it draws must not be drawn again. */
+TEST(test_P2_release_that_passes_the_lock_on_is_synced)
+{
+    char *path = new_migrated();
+    sqlock_lock *lock;
+    pthread_t waiter;
+    void *next;
+    sqlock *m;
+
+    lite_exec_at(path, wal);
+    m = db_open(file_db(path));
+    warm_up(m);
+    lock = lock_now(m, "x");
+    assert_int_equal(pthread_create(&waiter, NULL, wait_for_x, m), 0);
+    assert_soon(lite_number_at(path, "SELECT count(*) FROM sqlock_waiter") == 1, patience_ms(2000));
+    sleep_ms(50); /* until it waits for the grant, and asks no more */
+    atomic_store(&syncs, 0);
+    assert_synced(sqlock_release(lock, &err), true);
+    pthread_join(waiter, &next);
+    assert_non_null(next);
+    assert_true(sqlock_lock_token(next) > sqlock_lock_token(lock));
+    lock_give(next);
+    sqlock_lock_free(lock);
+    sqlock_close(m);
 }
 
 /* A break must be on the disk: if it were forgotten, the holder would live on. */

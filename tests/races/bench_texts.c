@@ -110,15 +110,19 @@ char *fill(const char *text)
 
 static script take(sqlock_stmt stmt, const sqlock_step *steps, int n)
 {
-    script s = {stmt, n, 0, {NULL}, {0}};
-    assert_true(n >= 1 && n <= MAX_STEPS);
+    script s = {stmt, 0, 0, {NULL}, {0}};
     for (int i = 0; i < n; i++) {
-        char *text = my_numbered(&steps[i]);
+        char *text;
 
-        s.step[i] = fill(text);
+        if (steps[i].flags & SQLOCK_STEP_DURABLE)
+            continue; /* a question to the driver */
+        assert_true(s.n < MAX_STEPS);
+        text = my_numbered(&steps[i]);
+        s.step[s.n] = fill(text);
         free(text);
-        s.flags[i] = steps[i].flags;
+        s.flags[s.n++] = steps[i].flags;
     }
+    assert_true(s.n >= 1);
     return s;
 }
 
@@ -126,7 +130,7 @@ script ours(sqlock_stmt stmt)
 {
     const sqlock_script *from = &bench.db->dialect->scripts[stmt];
     /* handshake has more steps than a race needs: the last four say who the server is */
-    int skip = from->n_steps > MAX_STEPS ? from->n_steps - 4 : 0;
+    int skip = stmt == SQLOCK_STMT_HANDSHAKE && from->n_steps > 4 ? from->n_steps - 4 : 0;
     return take(stmt, from->steps + skip, from->n_steps - skip);
 }
 

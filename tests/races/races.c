@@ -7,7 +7,7 @@
 
 /* ---- a file ---------------------------------------------------------------------------------- */
 
-static struct line lines[1000];
+static struct line lines[2000];
 static int n_lines;
 enum { RACES_MOST = 64 };
 

@@ -301,9 +301,9 @@ static char *slow_part(sqlite3 *db, const char *sql)
 TEST(test_requests_find_their_rows_by_key)
 {
     static const sqlock_stmt hot[] = {
-        SQLOCK_STMT_ACQUIRE,  SQLOCK_STMT_RENEW,       SQLOCK_STMT_RELEASE,
-        SQLOCK_STMT_WITHDRAW, SQLOCK_STMT_BREAK_NOTED, SQLOCK_STMT_PRUNE,
-        SQLOCK_STMT_GUARD,    SQLOCK_STMT_ENSURE,      SQLOCK_STMT_REGISTER_SET};
+        SQLOCK_STMT_ACQUIRE,      SQLOCK_STMT_RENEW, SQLOCK_STMT_RELEASE, SQLOCK_STMT_WITHDRAW,
+        SQLOCK_STMT_BREAK_NOTED,  SQLOCK_STMT_PRUNE, SQLOCK_STMT_GUARD,   SQLOCK_STMT_ENSURE,
+        SQLOCK_STMT_REGISTER_SET, SQLOCK_STMT_QUEUE, SQLOCK_STMT_LEAVE};
     struct place p = place_migrated();
     sqlite3 *db = lite_open(path_of(&p));
 

@@ -16,6 +16,7 @@ struct hand {
     bool manual;              /* the lock that it has is not renewed */
     int64_t granted_us;       /* when that was asked for */
     int64_t reported_lost_us; /* 0: no callback came */
+    int64_t told_us;          /* the deadline that the library told last */
 };
 
 /* All of a process. */

@@ -65,6 +65,7 @@ void server_crash(bool silently)
 void server_failover(void)
 {
     server_crash(chance_of(500));
+    world.replaced_us = world.now;
     sqlock_driver_fake()->close(world.session);
     sqlock_fake_failover(world.db);
     server_connect();

@@ -142,6 +142,7 @@ struct world {
     int64_t server_ppm;    /* and what it gains */
     int64_t down_until, frozen_until;
     int64_t server_start; /* links of an earlier start are dead */
+    int64_t replaced_us;  /* when the last server took over */
     struct weather weather, calm;
 
     struct process processes[SIM_PROCESSES];

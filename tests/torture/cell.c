@@ -188,10 +188,15 @@ static bool is_enough(const struct cell *c)
            grants_so_far(c, &passed_us) >= CELL_GRANTS_MIN + CELL_GRANTS_MIN / 10;
 }
 
+static int32_t cell_slack_ms(const struct cell *c)
+{
+    return SLACK_MS + c->kind->unseen_ms;
+}
+
 /* Where they take long, or the machine is busy, it may take some times as long. */
 static void strike(struct cell *c)
 {
-    int64_t tail_us = (c->lease_ms + SLACK_MS) * INT64_C(1000);
+    int64_t tail_us = (c->lease_ms + cell_slack_ms(c)) * INT64_C(1000);
     int64_t begun_us = now_us();
     int64_t span_us = (int64_t)c->seconds * 1000000 - tail_us - CALM_MS * INT64_C(1000);
 
@@ -212,7 +217,7 @@ static void work(struct cell *c)
         have_peace(c);
         strike(c);
         engine_forget(&c->engine);
-        sleep_ms(CELL_COMMAND_LEASE_MS + SLACK_MS + 300);
+        sleep_ms(CELL_COMMAND_LEASE_MS + cell_slack_ms(c) + 300);
     }
     cell_clients_end(c);
 }
@@ -228,7 +233,7 @@ static void judge(struct cell *c, FILE *say)
                                 .fault = c->fault->word,
                                 .seed = c->seed,
                                 .lease_ms = CELL_COMMAND_LEASE_MS,
-                                .slack_ms = SLACK_MS,
+                                .slack_ms = cell_slack_ms(c),
                                 .min_rate = least_rate(c),
                                 .min_grants = CELL_GRANTS_MIN / (c->share > 1 ? 2 : 1),
                                 .min_faults = least_events(c),

@@ -64,6 +64,7 @@ struct engine_kind {
     const char *mix;     /* what its clients leave out, because it is refused there; NULL */
     const char *spared;  /* the kind of faults that the server itself does not get over; NULL */
     bool followed;       /* it is tried in pairs and triples */
+    int32_t unseen_ms;   /* so long a killed waiter may go unseen, and its offers keep others out */
 };
 
 struct engine {
