@@ -169,6 +169,23 @@ static void pool_sleep(sqlock *m, struct pool_waiter *w)
                                           : w->deadline);
 }
 
+static int pool_wants_reserved(const sqlock *m)
+{
+    LIST_EACH(at, &m->waiting)
+    {
+        if (LIST_MEMBER(at, struct pool_waiter, in_manager)->use != POOL_CALLS)
+            return 1;
+    }
+    return 0;
+}
+
+/* The connection that listens was lent: while it does not listen, waiters are not called. */
+static void pool_end_lending(sqlock *m)
+{
+    if (!m->conns[0].busy && !pool_wants_reserved(m))
+        queue_lent_back(m);
+}
+
 /* Close a connection that is broken, or not to the manager's server any more. m->mu is held, and is
  * released meanwhile. */
 static void pool_close(sqlock *m, struct conn *c)
@@ -217,6 +234,7 @@ static int pool_wait(sqlock *m, enum pool_use use, sqlock_op *op, int64_t deadli
         pool_claim(m, use, *out);
     if (op == NULL)
         cond_free(&own);
+    pool_end_lending(m);
     return rc;
 }
 
@@ -425,6 +443,7 @@ void pool_give(sqlock *m, struct conn *c, int broken)
     c->busy = 0;
     c->used = 1;
     pool_wake_next(m);
+    pool_end_lending(m);
 }
 
 void pool_close_all(sqlock *m)

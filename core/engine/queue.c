@@ -388,6 +388,14 @@ void queue_lend(sqlock *m)
     queue_stop_hearing(m);
 }
 
+void queue_lent_back(sqlock *m)
+{
+    if (m->queue.hear_at <= sqlock_now_us())
+        return;
+    m->queue.hear_at = 0;
+    worker_wake(m, 0);
+}
+
 void queue_stop_hearing(sqlock *m)
 {
     if (m->queue.hearing)

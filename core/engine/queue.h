@@ -62,6 +62,8 @@ void queue_run(sqlock *m);
 int64_t queue_hear_due(const sqlock *m);
 /* Others need that connection now, if it listens. */
 void queue_lend(sqlock *m);
+/* They need it no more. */
+void queue_lent_back(sqlock *m);
 /* Listen until then, or until someone needs the thread or the connection. */
 void queue_hear(sqlock *m, int64_t until);
 /* No connection listens any more: waiters look until one does. */

@@ -1,0 +1,64 @@
+/* P22: a waiter is called while its manager is busy with other things. */
+#define SUITE_NEEDS QUEUES
+#include "tests/drivers/suite.h"
+
+#include <poll.h>
+
+#include <sqlock/async.h>
+#include <sqlock/register.h>
+
+/* LENT_MS: a release waits for so long before it borrows the connection. */
+enum { LENT_MS = 100, BUSY_MS = 200, CALLED_MS = 120 };
+
+static int run_get_slowly(void *conn, const sqlock_call *call, sqlock_stmt stmt,
+                          const sqlock_value *values, size_t n, int64_t deadline, sqlock_rows *rows,
+                          sqlock_error *err)
+{
+    if (stmt == SQLOCK_STMT_REGISTER_GET)
+        sleep_ms(BUSY_MS);
+    return spied_driver()->run(conn, call, stmt, values, n, deadline, rows, err);
+}
+
+/* One connection for calls, and the reserved one, which listens. */
+static sqlock *open_narrow(struct world *w)
+{
+    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
+    sqlock *m = NULL;
+
+    w->driver.run = run_get_slowly;
+    o.connections = 2;
+    place_opts(w, &o);
+    ok(open_by(&w->driver, w->place.url, &o, &m, &said));
+    w->managers[w->n_managers++] = m;
+    return m;
+}
+
+static void *get_slowly(void *m)
+{
+    size_t len = 0;
+    int64_t version = 0;
+
+    return sqlock_register_get(m, "r", NULL, 0, &len, &version, NULL) == 0 ? m : NULL;
+}
+
+/* A release borrows the connection that listens, because all others have been in use for a while.
+ */
+TEST(test_P22_waiter_is_called_though_its_connection_was_lent, b)
+{
+    sqlock *a = open_narrow(w);
+    sqlock_lock *lock = take(b, "nightly"), *other = take(a, "other"), *granted = NULL;
+    sqlock_acquire_opts o = wait_opts(SQLOCK_WAIT_FOREVER, 0, 0);
+    sqlock_op *op = NULL;
+    pthread_t busy;
+
+    ok(sqlock_acquire_start(a, "nightly", &o, &op, &said));
+    assert_soon(sqlock_op_place(op) == 1, patience_ms(5000));
+    sleep_ms(200); /* it listens */
+    late_begin();
+    assert_int_equal(pthread_create(&busy, NULL, get_slowly, a), 0);
+    sleep_ms(BUSY_MS / 5);
+    assert_takes(LENT_MS - 10, late_ms(BUSY_MS), give(other));
+    assert_takes(0, late_ms(CALLED_MS), give(lock); ok(sqlock_op_finish(op, &granted, &said)));
+    give(granted);
+    pthread_join(busy, NULL);
+}
