@@ -33,7 +33,7 @@ static int groups_fail_unanswered(struct my_conn *c, const struct my_call *call)
 
 /* Of a transaction that failed before its COMMIT, nothing is left. The server may have ended it
  * with the failure (a deadlock, innodb_rollback_on_timeout); its answer does not say. */
-static int groups_roll_back(struct my_conn *c, const struct my_call *failed)
+int my_roll_back(struct my_conn *c, const struct my_call *failed)
 {
     sqlock_error ignored;
     struct my_call call = {.deadline = failed->deadline, .err = &ignored};
@@ -68,7 +68,7 @@ static int groups_send(struct my_conn *c, struct my_call *call, char *text, size
         return rc;
     }
     if (rc == SQLOCK_EDB && !c->broken)
-        groups_roll_back(c, call);
+        my_roll_back(c, call);
     *out_began = rc == 0 || strncmp(call->at, "PREPARE ", 8) != 0;
     sqlock_mem_free(text);
     return rc;

@@ -64,6 +64,28 @@ int my_take_rows(MYSQL_RES *res, sqlock_rows *rows, size_t request)
 
 #define STEPS_KEPT 8 /* bits of my_conn.kept */
 
+static int step_is_transaction(const sqlock_step *step)
+{
+    return strncmp(step->sql, "START TRANSACTION;", 18) == 0;
+}
+
+/* Who met a locked row, or was in a deadlock, has done nothing, and has found no row. */
+static int transaction_send(struct my_conn *c, struct my_call *call, const char *text, size_t len,
+                            MYSQL_RES **out_res)
+{
+    int rc;
+
+    call->rolls_back = 1;
+    rc = my_query(c, call, text, len, out_res);
+    call->rolls_back = 0;
+    if (rc != SQLOCK_EDB || c->broken || my_roll_back(c, call) != 0)
+        return rc;
+    return !(call->err->flags & SQLOCK_MAYBE) && (strcmp(call->err->sqlstate, "55P03") == 0 ||
+                                                  strncmp(call->err->sqlstate, "40", 2) == 0)
+               ? 0
+               : rc;
+}
+
 /* A statement that waited too long for a locked row has changed nothing. As if it had found no row,
  * the rest of its packet is sent, which reports the row's state. If there is no rest, and the
  * statement was not to change anything, or a later step goes on, it has found no row. */
@@ -73,6 +95,8 @@ static int packet_send(struct my_conn *c, struct my_call *call, const sqlock_ste
     int goes_on = !call->changes || (step->flags & SQLOCK_STEP_GIVES_NOW), rc;
     const char *rest;
 
+    if (step_is_transaction(step))
+        return transaction_send(c, call, text, len, out_res);
     rc = my_query(c, call, text, len, out_res);
     while (rc == SQLOCK_EDB && strcmp(call->err->sqlstate, "55P03") == 0) {
         if ((rest = my_next_statement(call->at)) == NULL)

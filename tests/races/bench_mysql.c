@@ -148,15 +148,21 @@ static char *behind(char *sql, int statements)
 }
 
 /* As the driver does it: a statement that waited too long for a row has found none, and what is
- * behind it in the packet is asked. Only servers that cannot step over locked rows come to it. */
+ * behind it in the packet is asked. A transaction is rolled back. Only servers that cannot step
+ * over locked rows come to it. */
 static answer my_step(MYSQL *my, const script *s, int i, const request *r)
 {
     char *sql = bound(s->step[i], s->stmt, r, 1), *rest = sql;
+    int is_transaction = strncmp(sql, "START TRANSACTION", 17) == 0;
     answer a;
     while (rest) {
         int at = 0;
         collect(my, mysql_query(my, rest), &a, 1, &at);
-        rest = strcmp(a.error, "1205") == 0 ? behind(rest, at + 1) : NULL;
+        rest = strcmp(a.error, "1205") == 0 && !is_transaction ? behind(rest, at + 1) : NULL;
+    }
+    if (is_transaction && (strcmp(a.error, "1205") == 0 || strcmp(a.error, "1213") == 0)) {
+        mysql_query(my, "ROLLBACK");
+        memset(&a, 0, sizeof a);
     }
     take_given(s->flags[i], &a);
     free(sql);
