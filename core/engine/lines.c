@@ -108,6 +108,14 @@ struct place *line_next(const sqlock_lock *lock, int64_t now)
     return NULL;
 }
 
+void line_passes(const sqlock_lock *lock, int64_t until)
+{
+    struct line *l = line_of(lock);
+
+    if (l != NULL)
+        l->passing = until;
+}
+
 /* Who has waited alone for longest; NULL: no one does. */
 static struct place *lines_oldest(const sqlock *m)
 {

@@ -11,6 +11,7 @@ struct line {
     struct hash_node by_name; /* in queue.names */
     struct link alone;        /* struct place.in_line; who came first is first */
     size_t n;                 /* of all that wait */
+    int64_t passing;          /* until then the answer of a PASS is awaited; 0: of none */
     size_t ns_len, name_len;
     char ns[]; /* and name */
 };
@@ -26,6 +27,8 @@ void line_queue(struct place *p);
 /* Whom a release can pass the lock on to without a look at the queue: who came first of those that
  * wait alone and sleep. NULL: no one. */
 struct place *line_next(const sqlock_lock *lock, int64_t now);
+/* A PASS was sent, whose answer says who has the lock; or was answered (0). */
+void line_passes(const sqlock_lock *lock, int64_t until);
 
 /* When someone who waits alone needs a place, and let all look for whom it is time. */
 int64_t lines_due(const sqlock *m);

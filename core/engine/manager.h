@@ -67,6 +67,9 @@ struct queue {
     int hearing;                             /* ... and waits for that now */
     int64_t alive_until;                     /* the database takes this client for alive */
     int64_t beat_at, leave_at, hear_at;
+    int64_t ghosts_at; /* no look for places that no one knows of before that */
+    int64_t best;      /* the smallest of its places; 0: not known */
+    int64_t best_at;   /* ... since then */
 };
 
 struct sqlock {

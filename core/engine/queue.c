@@ -11,8 +11,11 @@
 #include "core/engine/renewals.h"
 
 #define BEAT_US      INT64_C(1000000)
-#define LOOK_US      INT64_C(50000) /* where there are no notifications */
+#define LOOK_LEAST   INT64_C(2000) /* where there are no notifications */
+#define LOOK_MOST    INT64_C(50000)
+#define LOOK_PLACE   INT64_C(4000) /* for each one before the first of ours */
 #define AGAIN_US     INT64_C(20000)
+#define GHOSTS_US    INT64_C(900000) /* looks that come often take those for ghosts that just left */
 #define FAILED_US    INT64_C(250000) /* a beat that failed: several fit into the time of a client */
 #define ERRAND_MOST  INT64_C(500000)
 #define ERRAND_LEAST INT64_C(50000)
@@ -67,9 +70,31 @@ int queue_is_alive(const sqlock *m, int64_t now)
     return now < m->queue.alive_until - QUEUE_ALIVE_US / 2;
 }
 
-static int64_t queue_interval(const sqlock *m)
+/* Without notifications: often while its turn is near, less often the longer nothing has changed.
+ */
+static int64_t queue_interval(const sqlock *m, int64_t now)
 {
-    return m->queue.hears ? BEAT_US : LOOK_US;
+    const struct queue *q = &m->queue;
+    int64_t young = time_max((now - q->best_at) / 8, LOOK_LEAST);
+
+    if (q->hears)
+        return BEAT_US;
+    return time_min(time_max(young, (q->best - 1) * LOOK_PLACE), LOOK_MOST);
+}
+
+static void queue_note_best(sqlock *m, int64_t best, int64_t now)
+{
+    if (best != m->queue.best)
+        m->queue.best_at = now;
+    m->queue.best = best;
+}
+
+/* Its place is not known before the next look. */
+static void queue_look_soon(sqlock *m, int64_t now)
+{
+    queue_note_best(m, 0, now);
+    if (!m->queue.hears)
+        m->queue.beat_at = time_min(m->queue.beat_at, now + LOOK_LEAST);
 }
 
 void queue_lives(sqlock *m, int64_t sent)
@@ -118,6 +143,7 @@ int queue_enter(sqlock_op *op, int alone)
     list_append(&m->queue.places, &p->in_queue);
     hash_put(&m->queue.owners, &p->by_owner, owner_key(p->owner));
     op->in_queue = p;
+    queue_look_soon(m, sqlock_now_us());
     worker_wake(m, queue_due(m));
     return 1;
 }
@@ -263,8 +289,9 @@ static void queue_read_ghost(sqlock *m, const sqlock_rows *rows, size_t row,
         place_let_leave(m, p);
 }
 
-/* The next in line looks when the holder's lease ends. Others need not look. ghosts: the others
- * that are to leave have left, so who is unknown is a ghost. */
+/* The next in line looks when the holder's lease ends. Others need not look. A place behind another
+ * of ours may be missing. ghosts: the others that are to leave have left, so who is unknown is a
+ * ghost. */
 static void queue_read_row(sqlock *m, const sqlock_rows *rows, size_t row, int64_t sent, int ghosts)
 {
     int64_t left = rows_int(rows, row, SQLOCK_COL_LEFT, INT64_MIN);
@@ -280,7 +307,7 @@ static void queue_read_row(sqlock *m, const sqlock_rows *rows, size_t row, int64
         return;
     }
     line_queue(p);
-    p->number = rows_int(rows, row, SQLOCK_COL_BEAT_PLACE, 0);
+    p->number = rows_int(rows, row, SQLOCK_COL_BEAT_PLACE, time_max(p->number, 2));
     p->since = p->since != 0 ? p->since : sent;
     p->seen = 1;
     if (p->number == 1)
@@ -293,8 +320,11 @@ static void queue_read_row(sqlock *m, const sqlock_rows *rows, size_t row, int64
  * over. */
 static void queue_read_beat(sqlock *m, const sqlock_rows *rows, int64_t sent)
 {
-    int ghosts = list_is_empty(&m->queue.leavers);
+    int ghosts = list_is_empty(&m->queue.leavers) && sent >= m->queue.ghosts_at;
+    int64_t now = sqlock_now_us(), best = 0;
 
+    if (ghosts)
+        m->queue.ghosts_at = sent + GHOSTS_US;
     LIST_EACH(at, &m->queue.places)
     {
         LIST_MEMBER(at, struct place, in_queue)->seen = 0;
@@ -305,9 +335,12 @@ static void queue_read_beat(sqlock *m, const sqlock_rows *rows, int64_t sent)
     {
         struct place *p = LIST_MEMBER(at, struct place, in_queue);
 
-        if (!p->seen && p->since != 0 && p->since < sent)
+        if (!p->seen && p->since != 0 && p->since < sent && p->line->passing <= now)
             place_call(p);
+        if (p->seen && p->number > 0 && (best == 0 || p->number < best))
+            best = p->number;
     }
+    queue_note_best(m, best, sent);
 }
 
 /* A part of the time that the renewals have left. */
@@ -347,9 +380,9 @@ static void queue_beat(sqlock *m)
 
     rows_init(&rows);
     if (queue_send(m, SQLOCK_STMT_BEAT, values, &rows, &sent, NULL) == 0) {
-        m->queue.beat_at = sent + queue_interval(m);
         queue_lives(m, sent);
         queue_read_beat(m, &rows, sent);
+        m->queue.beat_at = sent + queue_interval(m, sent);
     } else {
         m->queue.beat_at = sqlock_now_us() + FAILED_US;
     }

@@ -8,6 +8,9 @@
 #include "core/leases/passing.h"
 #include "core/sql/texts.h"
 
+/* So long a waiter of this manager leaves it to the answer to say that it has the lock. */
+#define ANSWER_US INT64_C(20000)
+
 /* NULL: no one. What is sent points into its lock, and its op may end meanwhile. */
 static sqlock_lock *passing_next(sqlock_op *op, int64_t now)
 {
@@ -55,6 +58,7 @@ int passing_send(sqlock_op *op, int64_t token, int64_t now)
     not_after = verb_not_after(op, gets, now);
     if (next != NULL)
         next->lost_until = time_max(next->lost_until, not_after);
+    line_passes(lock, now + ANSWER_US);
     label = lock_label(gets);
     return OP_SEND(
         op, SQLOCK_STMT_PASS, value_bytes(lock->ns, lock->ns_len),
@@ -109,6 +113,7 @@ int passing_answered(sqlock_op *op, const struct answer *a, int64_t now)
 {
     sqlock_lock *next = op->next_lock;
 
+    line_passes(op->lock, 0);
     op->next_lock = NULL;
     if (next != NULL) {
         passing_tell(op, a, next);
@@ -126,6 +131,7 @@ void passing_failed(sqlock_op *op)
     sqlock_lock *next = op->next_lock;
     struct place *p = next != NULL ? queue_find(op->m, next->owner) : NULL;
 
+    line_passes(op->lock, 0);
     op->next_lock = NULL;
     if (next == NULL)
         return;

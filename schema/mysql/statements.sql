@@ -18,12 +18,36 @@
 -- later.
 
 -- Microseconds of a clock that runs during the statement, whatever the session's time zone.
--- :lacks queue leave beat notify waiters pass
+-- :lacks notify
 -- :define now (TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + TIMESTAMPDIFF(MICROSECOND, NOW(6), SYSDATE(6)))
 -- The same clock when the statement began. If it waited since, this is too early.
 -- :define start TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))
 -- How long notes of breaks stay: longer than any lease lasts.
 -- :define month 2678400000000
+-- How long a waiter has to take up the lock that it is offered.
+-- :define offer 1000000
+-- A client that says nothing for so long is dead.
+-- :define alive 1500000
+-- So often in a row a waiter of the holder's own client comes before older ones of others.
+-- :define passes 16
+-- A client that ended so long ago is forgotten.
+-- :define gone 3600000000
+-- Larger than any ticket of a queue.
+-- :define last_ticket 9223372036854775807
+-- What a request keeps of the waiter w that it offers the lock to.
+-- :define waiter_of w.ticket, w.owner, w.client, w.ttl, w.label, @sqlock_lost + LEAST(@sqlock_longest, w.grace)
+-- :define waiter_into @sqlock_head, @sqlock_to, @sqlock_to_client, @sqlock_to_ttl, @sqlock_to_label, @sqlock_to_grace
+-- What a beat says of a waiter w.
+-- :define waiting {waiter} w FORCE INDEX (by_client) LEFT JOIN (SELECT h.ns, h.name, MIN(h.ticket) AS ticket FROM {waiter} h FORCE INDEX (by_client) WHERE h.client = :client GROUP BY h.ns, h.name) f ON f.ns = w.ns AND f.name = w.name AND f.ticket = w.ticket LEFT JOIN {lock} l FORCE INDEX (PRIMARY) ON l.ns = f.ns AND l.name = f.name
+-- :define before FROM {waiter} b FORCE INDEX (PRIMARY) WHERE b.ns = w.ns AND b.name = w.name AND b.ticket < w.ticket
+-- :define is_next NOT EXISTS (SELECT 1 FROM {waiter} b FORCE INDEX (PRIMARY) STRAIGHT_JOIN {client} p FORCE INDEX (PRIMARY) ON p.id = b.client WHERE b.ns = w.ns AND b.name = w.name AND b.ticket < w.ticket AND p.alive_until > {start})
+-- The places of all who wait where it does. Servers without window functions say nothing.
+-- :define number ROW_NUMBER() OVER (PARTITION BY b.ns, b.name ORDER BY b.ticket)
+-- :define places SELECT b.ns, b.name, b.ticket, COALESCE(/*M!100600 {number}, */ /*!80002 {number}, */ NULL) AS place FROM (SELECT DISTINCT n.ns, n.name FROM {waiter} n FORCE INDEX (by_client) WHERE n.client = :client) n STRAIGHT_JOIN {waiter} b FORCE INDEX (PRIMARY) ON b.ns = n.ns AND b.name = n.name
+-- :define first_place 1 + IF({is_next}, 0, (SELECT COUNT(*) {before}))
+-- :define told l.exp - {start}, {start}, w.owner, w.ns, w.name
+-- A client p lives: it has said so.
+-- :define living COALESCE(p.alive_until > @sqlock_t, 0)
 -- No lease is longer than 7 days.
 -- :define longest_ever 604800000000
 -- Which server this is. MariaDB has no identity of its own.
@@ -142,7 +166,7 @@ WHERE @@global.log_bin AND (@@session.binlog_format = 'STATEMENT' OR NOT @@sessi
    OR SLEEP(0.001) = 0 AND SYSDATE(6) = NOW(6)
    OR EXISTS (SELECT 1 FROM information_schema.tables t
               WHERE t.table_name IN ('{prefix}lock', '{prefix}meta', '{prefix}row', '{prefix}register',
-                                     '{prefix}broken')
+                                     '{prefix}broken', '{prefix}waiter', '{prefix}client')
                 AND t.engine <> 'InnoDB' AND {here});
 -- :step
 SELECT 0, IF(:accept_weak = 0, {WEAK}, {UNFIT}), 0, 0, {now}, 0, NULL,
@@ -161,7 +185,7 @@ INSERT INTO {lock} (ns, name, owner, token, exp, ttl, since, label, idle_since)
 SELECT l.ns, l.name, l.owner, l.token, l.exp, l.ttl, l.since, l.label, l.idle_since FROM {lock} l WHERE FALSE;
 UPDATE {lock} SET owner = owner, token = token, exp = exp, ttl = ttl, since = since, label = label,
     ended_owner = ended_owner, ended_token = ended_token, ended_why = ended_why, withdrawn = withdrawn,
-    idle_since = idle_since
+    idle_since = idle_since, client = client, offered = offered
 WHERE FALSE;
 UPDATE {meta} SET fence_floor = fence_floor, inc = inc, server = server, lost_at = lost_at, longest = longest
 WHERE FALSE;
@@ -239,8 +263,8 @@ SELECT 0, {DONE};
     ended_why = IF(owner IS NULL, ended_why, {ENDED_TAKEN}),
     token = LAST_INSERT_ID(token + 1), since = {start},
     exp = (@sqlock_t := {now}) + (@sqlock_ttl := :ttl), ttl = :ttl, label = :label,
-    idle_since = NULL, owner = :owner
-WHERE ns = :ns AND name = :name AND kind = 0 AND (owner IS NULL OR exp <= {start})
+    idle_since = NULL, client = NULL, offered = 0, owner = :owner
+WHERE ns = :ns AND name = :name AND kind = 0 AND (owner IS NULL OR exp <= {start}) AND waiters = 0
   AND NOT (ended_owner <=> :owner AND ended_why = {ENDED_RELEASED}) AND NOT (withdrawn <=> :owner)
   AND {now} <= :not_after
   AND token >= (SELECT m.fence_floor FROM {meta} m WHERE m.id = 1 AND {met} AND {grace_end} <= {start});
@@ -256,11 +280,12 @@ INTO @sqlock_t, @sqlock_floor, @sqlock_grace, @sqlock_server
 FROM {meta} m WHERE m.id = 1 AND {known};
 UPDATE (
     SELECT c.ns, c.name, c.owner, c.token, c.exp, c.since, c.ended_owner, c.ended_token,
-           c.ended_why, c.withdrawn, {now} AS t
+           c.ended_why, c.withdrawn, c.waiters, c.client, {now} AS t
     FROM {lock} c FORCE INDEX (PRIMARY)
     STRAIGHT_JOIN {lock} e FORCE INDEX (nt) ON e.ns = c.ns AND e.name = c.name AND e.token = c.token
     WHERE c.ns = :ns AND c.name = :name AND c.kind = 0
       AND (c.owner IS NULL OR c.owner = :owner OR c.exp <= {now})
+      AND (c.waiters = 0 OR c.owner = :owner AND c.exp > {now})
       AND (c.ended_why <> {ENDED_RELEASED} OR c.ended_owner IS NULL OR c.ended_owner <> :owner)
       AND NOT (c.withdrawn <=> :owner)
       AND {now} <= :not_after AND @sqlock_floor IS NOT NULL
@@ -269,13 +294,15 @@ UPDATE (
 ) k STRAIGHT_JOIN {lock} l FORCE INDEX (PRIMARY) ON l.ns = k.ns AND l.name = k.name
     AND l.token = k.token AND l.owner <=> k.owner AND l.exp <=> k.exp
     AND l.ended_owner <=> k.ended_owner AND l.ended_why = k.ended_why AND l.withdrawn <=> k.withdrawn
+    AND l.waiters = k.waiters
 SET l.token = IF(k.owner <=> :owner AND k.exp > k.t AND k.token > @sqlock_floor, k.token,
                  GREATEST(k.token, @sqlock_floor) + 1),
     l.since = IF(k.owner <=> :owner AND k.exp > k.t, k.since, k.t),
     l.ended_owner = IF(k.owner IS NULL OR k.owner = :owner AND k.exp > k.t, k.ended_owner, k.owner),
     l.ended_token = IF(k.owner IS NULL OR k.owner = :owner AND k.exp > k.t, k.ended_token, k.token),
     l.ended_why = IF(k.owner IS NULL OR k.owner = :owner AND k.exp > k.t, k.ended_why, {ENDED_TAKEN}),
-    l.owner = :owner, l.exp = k.t + :ttl, l.ttl = :ttl, l.label = :label, l.idle_since = NULL;
+    l.owner = :owner, l.exp = k.t + :ttl, l.ttl = :ttl, l.label = :label, l.idle_since = NULL, l.offered = 0,
+    l.client = IF(k.owner <=> :owner AND k.exp > k.t, k.client, NULL);
 SELECT 0,
        CASE WHEN h.owner = :owner AND h.exp >= @sqlock_t + :ttl THEN {DONE}
             WHEN h.kind <> 0 THEN {KIND}
@@ -284,6 +311,7 @@ SELECT 0,
             WHEN h.owner <> :owner AND h.exp > {now} THEN {HELD}
             WHEN {now} > :not_after THEN {LATE}
             WHEN {now} < @sqlock_grace THEN {GRACE}
+            WHEN h.waiters <> 0 AND NOT (h.owner <=> :owner AND h.exp > {now}) THEN {QUEUED}
             ELSE {SKIPPED} END,
        h.token, IF(h.exp > @sqlock_t OR @sqlock_t >= COALESCE(@sqlock_grace, 0), h.exp, @sqlock_grace) - @sqlock_t,
        @sqlock_t, h.since, h.label
@@ -302,11 +330,12 @@ INTO @sqlock_t, @sqlock_floor, @sqlock_lost, @sqlock_longest
 FROM {meta} m WHERE m.id = 1 AND {known};
 UPDATE (
     SELECT c.ns, c.name, c.owner, c.token, c.exp, c.since, c.ended_owner, c.ended_token,
-           c.ended_why, c.withdrawn, i.owner AS new_owner, i.ttl, i.label, {now} AS t
+           c.ended_why, c.withdrawn, c.waiters, c.client, i.owner AS new_owner, i.ttl, i.label, {now} AS t
     FROM ({acquires}) i STRAIGHT_JOIN {lock} c FORCE INDEX (PRIMARY) ON c.ns = i.ns AND c.name = i.name
     STRAIGHT_JOIN {lock} e FORCE INDEX (nt) ON e.ns = c.ns AND e.name = c.name AND e.token = c.token
     WHERE c.kind = 0
       AND (c.owner IS NULL OR c.owner = i.owner OR c.exp <= {now})
+      AND (c.waiters = 0 OR c.owner = i.owner AND c.exp > {now})
       AND (c.ended_why <> {ENDED_RELEASED} OR c.ended_owner IS NULL OR c.ended_owner <> i.owner)
       AND NOT (c.withdrawn <=> i.owner)
       AND {now} <= i.not_after AND @sqlock_floor IS NOT NULL
@@ -316,13 +345,15 @@ UPDATE (
 ) k STRAIGHT_JOIN {lock} l FORCE INDEX (PRIMARY) ON l.ns = k.ns AND l.name = k.name
     AND l.token = k.token AND l.owner <=> k.owner AND l.exp <=> k.exp
     AND l.ended_owner <=> k.ended_owner AND l.ended_why = k.ended_why AND l.withdrawn <=> k.withdrawn
+    AND l.waiters = k.waiters
 SET l.token = IF(k.owner <=> k.new_owner AND k.exp > k.t AND k.token > @sqlock_floor, k.token,
                  GREATEST(k.token, @sqlock_floor) + 1),
     l.since = IF(k.owner <=> k.new_owner AND k.exp > k.t, k.since, k.t),
     l.ended_owner = IF(k.owner IS NULL OR k.owner = k.new_owner AND k.exp > k.t, k.ended_owner, k.owner),
     l.ended_token = IF(k.owner IS NULL OR k.owner = k.new_owner AND k.exp > k.t, k.ended_token, k.token),
     l.ended_why = IF(k.owner IS NULL OR k.owner = k.new_owner AND k.exp > k.t, k.ended_why, {ENDED_TAKEN}),
-    l.owner = k.new_owner, l.exp = k.t + k.ttl, l.ttl = k.ttl, l.label = k.label, l.idle_since = NULL;
+    l.owner = k.new_owner, l.exp = k.t + k.ttl, l.ttl = k.ttl, l.label = k.label, l.idle_since = NULL, l.offered = 0,
+    l.client = IF(k.owner <=> k.new_owner AND k.exp > k.t, k.client, NULL);
 SELECT i.ord, IF(h.owner = i.owner, {DONE}, {HELD}), h.token, h.exp - @sqlock_t, @sqlock_t, h.since, h.label
 FROM ({acquired}) i STRAIGHT_JOIN {lock} h FORCE INDEX (PRIMARY) ON h.ns = i.ns AND h.name = i.name
 WHERE h.owner = i.owner AND h.exp >= @sqlock_t + i.ttl
@@ -411,22 +442,25 @@ WHERE i.ord IS NOT NULL;
 -- changes.) The look does not: before it, others may have been granted the lock and have released it, and the row
 -- remembers only the last of them. What is read is assigned later or not at all, so either order of assignments will
 -- do.
+-- QUEUED: others wait, so send `pass`. If the release was sent before, by a `pass` whose answer was lost, the look names
+-- the next holder.
 -- No row: nothing was released, and the look says why. SKIPPED: the row is locked. (MySQL waits for that lock, for a
 -- second at most.) Try again.
 -- :step gives now
 {at_once} UPDATE {lock} FORCE INDEX (PRIMARY) SET
     ended_owner = owner, ended_token = token, ended_why = {ENDED_RELEASED}, idle_since = LAST_INSERT_ID({now}),
     exp = NULL, since = NULL, label = NULL, owner = NULL
-WHERE ns = :ns AND name = :name AND kind = 0 AND owner = :owner AND token = :token;
+WHERE ns = :ns AND name = :name AND kind = 0 AND owner = :owner AND token = :token AND waiters = 0;
 -- :step
 SELECT 0,
        CASE WHEN h.name IS NULL THEN {GONE}
             WHEN h.kind <> 0 THEN {KIND}
+            WHEN h.owner = :owner AND h.token = :token AND h.waiters <> 0 THEN {QUEUED}
             WHEN h.owner = :owner AND h.token = :token THEN {SKIPPED}
             WHEN h.ended_owner = :owner AND h.ended_token = :token
                  THEN CASE h.ended_why WHEN {ENDED_RELEASED} THEN {DONE} ELSE {ENDED} + h.ended_why END
             ELSE {TAKEN} END,
-       h.token, h.exp - {now}, {now}
+       h.token, h.exp - {now}, {now}, NULL, NULL, NULL, h.client, h.owner
 FROM (SELECT 1 AS one) o LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
 
 -- For many: the look is in the same transaction, so that no other has been granted a lock since it was released. Locked
@@ -436,10 +470,10 @@ START TRANSACTION;
 UPDATE (
     SELECT c.ns, c.name, c.owner, c.token, {now} AS t
     FROM ({releases}) i STRAIGHT_JOIN {lock} c FORCE INDEX (PRIMARY) ON c.ns = i.ns AND c.name = i.name
-    WHERE c.kind = 0 AND c.owner = i.owner AND c.token = i.token
+    WHERE c.kind = 0 AND c.owner = i.owner AND c.token = i.token AND c.waiters = 0
     LIMIT 1000000 {skip}
 ) k STRAIGHT_JOIN {lock} l FORCE INDEX (PRIMARY) ON l.ns = k.ns AND l.name = k.name
-    AND l.owner = k.owner AND l.token = k.token
+    AND l.owner = k.owner AND l.token = k.token AND l.waiters = 0
 SET l.owner = NULL, l.exp = NULL, l.since = NULL, l.label = NULL, l.ended_owner = k.owner,
     l.ended_token = k.token, l.ended_why = {ENDED_RELEASED}, l.idle_since = k.t;
 SELECT i.ord, {DONE}, i.token, NULL, {now}
@@ -1203,3 +1237,309 @@ COMMIT;
 -- now was so already. No row: it was not broken, or the break left no note (an older schema, an older library).
 -- :step
 SELECT 0, {BROKEN} FROM {broken} b WHERE b.ns = :ns AND b.name = :name AND b.token = :token AND b.noted > 0;
+
+-- :block queue
+-- Grants or offers a lock that others wait for, or puts this owner into the queue. Sent after acquire was refused.
+-- Each statement has a snapshot of its own (READ COMMITTED). The first one locks the row; all that follow see the queue
+-- as it is, because it changes only under that lock. What they find is kept in the session, and what they change is
+-- made of that. So the order of assignments does not matter. A change reads no other table, so it locks only what it
+-- changes: the row, waiters of this name, and a client that is late.
+-- The first one waits for the row's lock, which is never kept for longer than such a request takes. To step over a locked
+-- row, and to try again, took three requests for each grant, where 256 waited. It holds nothing while it waits, so it is in
+-- no deadlock. If a statement fails, the transaction is rolled back.
+-- A key that is compared with NULL finds no row, and locks none.
+-- The entry of nt is locked only where the token would change: the holder's guard lets others queue behind it.
+-- A free lock goes to the first waiter whose client lives. If that is this owner, or if none lives, it is granted at
+-- once, with its whole lease. To another one it is offered: granted for a short time, in which it must extend it by
+-- acquire. An offer that ran out counts its client as dead, until it says again that it lives: a program with many
+-- waiters costs the others one offer, not one for each.
+-- Waiters that are passed over lose their place, and queue anew when they find out. Those are all before the first one
+-- that lives.
+-- The row may have been deleted while there were waiters, and made anew: tickets go on behind theirs.
+-- During its grace after a loss a waiter is offered nothing, and no other before it.
+-- :waits = 0: not to be queued; but whoever finds the lock free with waiters passes it on.
+-- place: 1 is the next in line; NULL: not in the queue. Who is not the next counts dead ones too, until a grant or an offer
+-- passes them over. That takes no look at their clients.
+-- No row: nothing was decided, and the look says why.
+-- act: 0 no grant, 1 granted to this owner, 2 offered to another one.
+-- :step
+START TRANSACTION;
+SELECT MAX(c.token), MAX(c.owner), MAX(c.exp), MAX(c.since), MAX(c.label), MAX(c.client), MAX(c.offered),
+       MAX(c.next_ticket), NULL, NULL, NULL, NULL, NULL, NULL
+INTO @sqlock_token, @sqlock_owner, @sqlock_exp, @sqlock_since, @sqlock_label, @sqlock_client, @sqlock_offered,
+     @sqlock_ticket, {waiter_into}
+FROM {lock} c FORCE INDEX (PRIMARY)
+WHERE c.ns = :ns AND c.name = :name AND c.kind = 0
+  AND NOT (c.ended_why = {ENDED_RELEASED} AND c.ended_owner <=> :owner) AND NOT (c.withdrawn <=> :owner)
+FOR UPDATE;
+SELECT {now}, MAX(m.fence_floor), MAX({grace_end}), MAX(m.lost_at), MAX(m.longest)
+INTO @sqlock_t, @sqlock_floor, @sqlock_grace, @sqlock_lost, @sqlock_longest
+FROM {meta} m WHERE m.id = 1 AND {known} AND @sqlock_token IS NOT NULL AND {now} <= :not_after;
+SELECT COALESCE(@sqlock_floor IS NOT NULL AND @sqlock_owner = :owner AND @sqlock_exp > @sqlock_t, 0),
+       COALESCE(@sqlock_floor IS NOT NULL AND (@sqlock_owner IS NULL OR @sqlock_exp <= @sqlock_t)
+                AND @sqlock_t >= @sqlock_grace, 0),
+       IF(@sqlock_exp <= @sqlock_t AND @sqlock_offered = 1 AND @sqlock_client <> :client, @sqlock_client, NULL),
+       (SELECT MAX(w.ticket) FROM {waiter} w FORCE INDEX (PRIMARY)
+        WHERE w.ns = :ns AND w.name = :name AND w.owner = :owner),
+       GREATEST(@sqlock_ticket, COALESCE((SELECT MAX(w.ticket) FROM {waiter} w FORCE INDEX (PRIMARY)
+                                          WHERE w.ns = :ns AND w.name = :name), 0)) + 1
+INTO @sqlock_own, @sqlock_free, @sqlock_late, @sqlock_mine, @sqlock_ticket;
+SELECT COUNT(*) INTO @sqlock_open
+FROM {lock} e FORCE INDEX (nt)
+WHERE e.ns = :ns AND e.name = :name AND e.token = IF(@sqlock_own OR @sqlock_free, @sqlock_token, NULL) {skip};
+SELECT {waiter_of}
+INTO {waiter_into}
+FROM {waiter} w FORCE INDEX (PRIMARY) LEFT JOIN {client} p FORCE INDEX (PRIMARY) ON p.id = w.client
+WHERE w.ns = IF(@sqlock_free, :ns, NULL) AND w.name = :name AND NOT (w.client <=> @sqlock_late)
+  AND (w.client = :client OR {living})
+ORDER BY w.ns, w.name, w.ticket LIMIT 1;
+SET @sqlock_act = CASE WHEN @sqlock_open = 0 THEN 0
+                       WHEN @sqlock_own OR @sqlock_to IS NULL OR @sqlock_to = :owner THEN 1
+                       WHEN @sqlock_t < @sqlock_to_grace THEN 0
+                       ELSE 2 END;
+SELECT @sqlock_floor IS NOT NULL AND @sqlock_act <> 1 AND @sqlock_mine IS NULL AND :waits = 1,
+       CAST(IF(@sqlock_act = 0 OR @sqlock_own, 0, COALESCE(@sqlock_head, {last_ticket})) AS SIGNED),
+       CAST(IF(@sqlock_act = 1, COALESCE(@sqlock_mine, 0), 0) AS SIGNED),
+       CAST(CASE WHEN @sqlock_act = 1 THEN 0 WHEN :waits = 1 THEN COALESCE(@sqlock_mine, @sqlock_ticket)
+            ELSE COALESCE(@sqlock_mine, 0) END AS SIGNED),
+       IF(@sqlock_act = 0 OR @sqlock_own AND @sqlock_token > @sqlock_floor, @sqlock_token,
+          GREATEST(@sqlock_token, @sqlock_floor) + 1)
+INTO @sqlock_comes, @sqlock_upto, @sqlock_gone, @sqlock_mine, @sqlock_new;
+SELECT @sqlock_comes OR EXISTS (SELECT 1 FROM {waiter} w FORCE INDEX (PRIMARY)
+                                WHERE w.ns = :ns AND w.name = :name AND w.ticket > @sqlock_upto AND w.ticket <> @sqlock_gone),
+       IF(EXISTS (SELECT 1 FROM {waiter} w FORCE INDEX (PRIMARY) LEFT JOIN {client} p FORCE INDEX (PRIMARY) ON p.id = w.client
+                  WHERE w.ns = :ns AND w.name = :name AND w.ticket > @sqlock_upto AND w.ticket < @sqlock_mine
+                    AND (w.client = :client OR {living})),
+          (SELECT COUNT(*) FROM {waiter} w FORCE INDEX (PRIMARY)
+           WHERE w.ns = :ns AND w.name = :name AND w.ticket > @sqlock_upto AND w.ticket < @sqlock_mine), 0) + 1
+INTO @sqlock_more, @sqlock_place;
+INSERT INTO {waiter} (ns, name, ticket, owner, client, ttl, grace, label, since)
+SELECT :ns, :name, @sqlock_ticket, :owner, :client, :ttl, GREATEST(:grace, 0), :label, @sqlock_t
+FROM DUAL WHERE @sqlock_comes;
+UPDATE {lock} FORCE INDEX (PRIMARY) SET
+    token = @sqlock_new,
+    owner = CASE @sqlock_act WHEN 1 THEN :owner WHEN 2 THEN @sqlock_to ELSE owner END,
+    exp = CASE @sqlock_act WHEN 1 THEN @sqlock_t + :ttl WHEN 2 THEN @sqlock_t + {offer} ELSE exp END,
+    ttl = CASE @sqlock_act WHEN 1 THEN :ttl WHEN 2 THEN @sqlock_to_ttl ELSE ttl END,
+    since = IF(@sqlock_act = 0 OR @sqlock_own, since, @sqlock_t),
+    label = CASE @sqlock_act WHEN 1 THEN :label WHEN 2 THEN @sqlock_to_label ELSE label END,
+    client = CASE @sqlock_act WHEN 1 THEN :client WHEN 2 THEN @sqlock_to_client ELSE client END,
+    offered = CASE @sqlock_act WHEN 1 THEN 0 WHEN 2 THEN 1 ELSE offered END,
+    passes = IF(@sqlock_act = 0 OR @sqlock_own, passes, 0),
+    ended_owner = IF(@sqlock_act = 0 OR @sqlock_own OR @sqlock_owner IS NULL, ended_owner, @sqlock_owner),
+    ended_token = IF(@sqlock_act = 0 OR @sqlock_own OR @sqlock_owner IS NULL, ended_token, @sqlock_token),
+    ended_why = IF(@sqlock_act = 0 OR @sqlock_own OR @sqlock_owner IS NULL, ended_why, {ENDED_TAKEN}),
+    idle_since = IF(@sqlock_act = 0, idle_since, NULL), changes = changes + 1,
+    waiters = @sqlock_more, next_ticket = IF(@sqlock_more, IF(@sqlock_comes, @sqlock_ticket, next_ticket), 0)
+WHERE ns = IF(@sqlock_act > 0 OR @sqlock_comes, :ns, NULL) AND name = :name;
+DELETE {waiter} FROM {waiter} FORCE INDEX (PRIMARY)
+WHERE {waiter}.ns = IF(@sqlock_act > 0, :ns, NULL) AND {waiter}.name = :name
+  AND ({waiter}.ticket <= @sqlock_upto OR {waiter}.ticket = @sqlock_gone);
+UPDATE {client} SET alive_until = 0 WHERE id = IF(@sqlock_act > 0, @sqlock_late, NULL);
+SELECT 0,
+       CASE WHEN @sqlock_act = 1 THEN {DONE}
+            WHEN @sqlock_act = 2 OR @sqlock_exp > @sqlock_t THEN {HELD}
+            WHEN @sqlock_t < @sqlock_grace OR @sqlock_t < @sqlock_to_grace THEN {GRACE}
+            ELSE {SKIPPED} END,
+       CAST(@sqlock_new AS SIGNED),
+       CAST(CASE WHEN @sqlock_act = 1 THEN :ttl
+                 WHEN @sqlock_act = 2 THEN {offer}
+                 WHEN @sqlock_exp > @sqlock_t THEN @sqlock_exp - @sqlock_t
+                 WHEN @sqlock_t < @sqlock_grace THEN @sqlock_grace - @sqlock_t
+                 WHEN @sqlock_t < @sqlock_to_grace THEN @sqlock_to_grace - @sqlock_t
+                 ELSE @sqlock_exp - @sqlock_t END AS SIGNED),
+       CAST(@sqlock_t AS SIGNED), CAST(IF(@sqlock_act = 0 OR @sqlock_own, @sqlock_since, @sqlock_t) AS SIGNED),
+       CAST(CASE @sqlock_act WHEN 1 THEN :label WHEN 2 THEN @sqlock_to_label ELSE @sqlock_label END AS BINARY),
+       CAST(IF(@sqlock_mine > 0, @sqlock_place, NULL) AS SIGNED),
+       CAST(IF(@sqlock_act = 2, @sqlock_to_client, NULL) AS BINARY), CAST(IF(@sqlock_act = 2, @sqlock_to, NULL) AS BINARY)
+FROM DUAL WHERE @sqlock_floor IS NOT NULL;
+COMMIT;
+-- :step look
+SELECT 0,
+       CASE WHEN h.kind <> 0 THEN {KIND}
+            WHEN NOT {known} THEN {STRANGER}
+            WHEN h.withdrawn = :owner OR h.ended_why = {ENDED_RELEASED} AND h.ended_owner = :owner THEN {RELEASED}
+            WHEN {now} > :not_after THEN {LATE}
+            ELSE {SKIPPED} END,
+       h.token, h.exp - {now}, {now}, h.since, h.label
+FROM {meta} m STRAIGHT_JOIN {lock} h ON h.ns = :ns AND h.name = :name WHERE m.id = 1;
+
+-- :block leave
+-- Takes an owner that waits no longer out of the queue. :gives = 1: if it was offered the lock meanwhile, it gives that
+-- back. It locks and decides as `queue` does, but grants nothing. SKIPPED: try again. No row: the lock has none.
+-- :step
+START TRANSACTION;
+SELECT MAX(c.token), MAX(IF(:gives = 1 AND c.owner = :owner, c.token, NULL)) INTO @sqlock_token, @sqlock_own
+FROM {lock} c FORCE INDEX (PRIMARY) WHERE c.ns = :ns AND c.name = :name AND c.kind = 0 FOR UPDATE;
+SELECT {now}, MAX(IF(w.owner = :owner, w.ticket, NULL)), COALESCE(SUM(w.owner <> :owner), 0) > 0,
+       MIN(IF(w.owner = :owner, NULL, w.ticket))
+INTO @sqlock_t, @sqlock_mine, @sqlock_more, @sqlock_head
+FROM {waiter} w FORCE INDEX (PRIMARY)
+WHERE w.ns = IF(@sqlock_token IS NULL, NULL, :ns) AND w.name = :name;
+UPDATE {lock} FORCE INDEX (PRIMARY) SET
+    owner = IF(@sqlock_own IS NULL, owner, NULL), exp = IF(@sqlock_own IS NULL, exp, NULL),
+    since = IF(@sqlock_own IS NULL, since, NULL), label = IF(@sqlock_own IS NULL, label, NULL),
+    offered = IF(@sqlock_own IS NULL, offered, 0),
+    ended_owner = IF(@sqlock_own IS NULL, ended_owner, :owner),
+    ended_token = IF(@sqlock_own IS NULL, ended_token, @sqlock_own),
+    ended_why = IF(@sqlock_own IS NULL, ended_why, {ENDED_RELEASED}),
+    idle_since = IF(@sqlock_own IS NULL, idle_since, @sqlock_t),
+    waiters = @sqlock_more, changes = changes + 1, next_ticket = IF(@sqlock_more, next_ticket, 0)
+WHERE ns = IF(@sqlock_own IS NULL AND @sqlock_mine IS NULL, NULL, :ns) AND name = :name;
+DELETE {waiter} FROM {waiter} FORCE INDEX (PRIMARY)
+WHERE {waiter}.ns = :ns AND {waiter}.name = :name AND {waiter}.ticket = @sqlock_mine;
+SELECT MAX(w.owner), MAX(w.client) INTO @sqlock_to, @sqlock_to_client
+FROM {waiter} w FORCE INDEX (PRIMARY)
+WHERE w.ns = :ns AND w.name = :name AND w.ticket = IF(@sqlock_own IS NULL, NULL, @sqlock_head);
+SELECT 0, IF(@sqlock_token IS NULL, {SKIPPED}, {DONE}), h.token, NULL, {now}, NULL, NULL, NULL,
+       CAST(@sqlock_to_client AS BINARY), CAST(@sqlock_to AS BINARY)
+FROM {lock} h WHERE h.ns = :ns AND h.name = :name;
+COMMIT;
+
+-- :block beat
+-- The client lives, for :alive from now on, and {alive} at most: it looks often here, and nothing else shows that it was
+-- killed. Nothing is written while it has more than half of that left: then the first step answers.
+-- Answers with all that wait for it, and how long the lock's lease still runs. An owner that is missing was offered the
+-- lock, or passed over: it looks by itself. One that the client does not know is to leave. The first row only says that it
+-- was done.
+-- The place of a client's first waiter for a name is as in queue. The others are behind it. Their places take a look at
+-- the whole queue. So only the second step says them, and the first one does not (NULL).
+-- Clients that ended an hour ago go, one at a time.
+-- :step
+SELECT 0, {DONE}, 0, NULL, {now}, NULL, NULL, NULL
+FROM {client} p FORCE INDEX (PRIMARY) WHERE p.id = :client AND p.alive_until > {start} + LEAST(:alive, {alive}) / 2
+UNION ALL
+SELECT 0, {DONE}, IF(f.ticket IS NULL, NULL, {first_place}), {told}
+FROM {client} a FORCE INDEX (PRIMARY) STRAIGHT_JOIN {waiting}
+WHERE a.id = :client AND a.alive_until > {start} + LEAST(:alive, {alive}) / 2 AND w.client = a.id;
+-- :step
+SET @sqlock_t = {now};
+INSERT INTO {client} (id, alive_until, session)
+VALUES (:client, @sqlock_t + LEAST(:alive, {alive}), :session)
+ON DUPLICATE KEY UPDATE alive_until = @sqlock_t + LEAST(:alive, {alive}), session = :session;
+SELECT MIN(p.id) INTO @sqlock_late FROM {client} p WHERE p.alive_until < @sqlock_t - {gone};
+DELETE FROM {client} WHERE id = @sqlock_late AND alive_until < @sqlock_t - {gone};
+SELECT 0, {DONE}, 0, NULL, @sqlock_t, NULL, NULL, NULL FROM DUAL
+UNION ALL
+SELECT 0, {DONE}, IF(f.ticket IS NULL, q.place, {first_place}), {told}
+FROM {waiting} LEFT JOIN ({places}) q ON q.ns = w.ns AND q.name = w.name AND q.ticket = w.ticket
+WHERE w.client = :client;
+
+-- :block waiters
+-- A page of those who wait, in the order of their places, behind the ticket :ticket of the name :after, and of names
+-- below :below. Only those who live: others are passed over. The client is looked up for each row.
+-- The bounds are two ranges of one key. The server does not read a comparison of rows as one.
+-- :step
+SELECT 0, {DONE}, w.ticket, NULL, {now}, w.since, w.label, w.name, w.owner
+FROM {waiter} w FORCE INDEX (PRIMARY)
+WHERE w.ns = :ns AND (w.name = :after AND w.ticket > :ticket OR w.name > :after AND w.name < :below)
+  AND (SELECT p.alive_until > {now} FROM {client} p FORCE INDEX (PRIMARY) WHERE p.id = w.client)
+ORDER BY w.ns, w.name, w.ticket LIMIT :limit;
+
+-- :block pass
+-- The release of a lock that others wait for: it passes the lock on. To whom:
+-- - The first waiter of this client in the queue, or, if it has none there, :next, which waits in the client alone. It
+--   is granted the lock at once, with its whole lease. But only so often in a row.
+-- - Then the first waiter whose client lives. The lock is offered to it: see queue. :next, if it was not granted the
+--   lock, is put into the queue. So a client needs one place there, however many of its own wait.
+-- :next may be NULL. Late requests (:not_after) pass nothing on to it: it may not wait any more.
+-- The lock is only freed by the third step, and a waiter looks later,
+-- - if a guard stands in the way, or the server is another one;
+-- - in the waiter's grace after a loss: another holder, whose grant this server has lost, may still believe in it.
+-- All else is as in release, and it decides as queue does.
+-- The first step is for an empty queue, on MariaDB. There :next needs no place, whatever comes. It waits for no row, and
+-- takes the entry of nt as acquire does.
+-- place: not NULL: :next is in the queue.
+-- :step nowait
+{at_once} UPDATE {lock} FORCE INDEX (PRIMARY) SET
+    ended_owner = owner, ended_token = (@sqlock_given := token), ended_why = {ENDED_RELEASED},
+    token = LAST_INSERT_ID(token + 1), since = {start},
+    exp = (@sqlock_t := {now}) + (@sqlock_ttl := :ttl), ttl = :ttl, label = :label, offered = 0,
+    passes = LEAST(passes + 1, {passes}), client = (@sqlock_to_client := :client), owner = (@sqlock_to := :next)
+WHERE ns = :ns AND name = :name AND kind = 0 AND owner = :owner AND token = :token AND waiters = 0
+  AND :next IS NOT NULL AND {now} <= :not_after AND NOT (withdrawn <=> :next)
+  AND token >= (SELECT m.fence_floor FROM {meta} m WHERE m.id = 1 AND {met} AND {grace_end} <= {start});
+SELECT 0, {DONE}, @sqlock_given, NULL, @sqlock_t, NULL, NULL, NULL, CAST(@sqlock_to_client AS BINARY),
+       CAST(@sqlock_to AS BINARY), LAST_INSERT_ID(), @sqlock_ttl, 1
+FROM DUAL WHERE ROW_COUNT() = 1;
+-- :step
+START TRANSACTION;
+SELECT MAX(c.token), MAX(c.passes), MAX(c.next_ticket), MAX(:next IS NOT NULL AND NOT (c.withdrawn <=> :next)), NULL, NULL,
+       NULL, NULL, NULL, NULL, NULL, NULL
+INTO @sqlock_token, @sqlock_passes, @sqlock_ticket, @sqlock_waits, @sqlock_first, @sqlock_own, {waiter_into}
+FROM {lock} c FORCE INDEX (PRIMARY)
+WHERE c.ns = :ns AND c.name = :name AND c.kind = 0 AND c.owner = :owner AND c.token = :token
+FOR UPDATE;
+SELECT COUNT(*) INTO @sqlock_open
+FROM {lock} e FORCE INDEX (nt) WHERE e.ns = :ns AND e.name = :name AND e.token = @sqlock_token {skip};
+SELECT {now}, MAX(GREATEST(m.fence_floor, @sqlock_token)), MAX(m.lost_at), MAX(m.longest), MAX(m.server)
+INTO @sqlock_t, @sqlock_floor, @sqlock_lost, @sqlock_longest, @sqlock_server
+FROM {meta} m WHERE m.id = 1 AND {known} AND @sqlock_open = 1;
+SELECT w.ticket, {waiter_of}
+INTO @sqlock_first, {waiter_into}
+FROM {waiter} w FORCE INDEX (PRIMARY) STRAIGHT_JOIN {client} p FORCE INDEX (PRIMARY) ON p.id = w.client
+WHERE w.ns = IF(@sqlock_floor IS NULL, NULL, :ns) AND w.name = :name AND {living}
+ORDER BY w.ns, w.name, w.ticket LIMIT 1;
+SELECT w.ticket, {waiter_of}
+INTO @sqlock_own, {waiter_into}
+FROM {client} p FORCE INDEX (PRIMARY) STRAIGHT_JOIN {waiter} w FORCE INDEX (by_client) ON w.client = p.id
+WHERE p.id = IF(@sqlock_floor IS NOT NULL AND @sqlock_passes < {passes}, :client, NULL) AND {living}
+  AND w.ns = :ns AND w.name = :name
+ORDER BY w.client, w.ns, w.name, w.ticket LIMIT 1;
+SELECT COALESCE(@sqlock_waits AND @sqlock_t <= :not_after, 0),
+       COALESCE(@sqlock_waits AND @sqlock_t <= :not_after AND @sqlock_own IS NULL
+                AND (@sqlock_passes < {passes} OR @sqlock_first IS NULL), 0),
+       (SELECT MAX(w.ticket) FROM {waiter} w FORCE INDEX (PRIMARY)
+        WHERE w.ns = :ns AND w.name = :name AND w.owner = :next),
+       GREATEST(@sqlock_ticket, COALESCE((SELECT MAX(w.ticket) FROM {waiter} w FORCE INDEX (PRIMARY)
+                                          WHERE w.ns = :ns AND w.name = :name), 0)) + 1,
+       CAST(COALESCE(@sqlock_first, {last_ticket}) AS SIGNED)
+INTO @sqlock_waits, @sqlock_gets, @sqlock_mine, @sqlock_ticket, @sqlock_first;
+SELECT IF(@sqlock_gets, COALESCE(@sqlock_mine, 0), @sqlock_head), IF(@sqlock_gets, :next, @sqlock_to),
+       IF(@sqlock_gets, :client, @sqlock_to_client), IF(@sqlock_gets, :ttl, @sqlock_to_ttl),
+       IF(@sqlock_gets, :label, @sqlock_to_label),
+       IF(@sqlock_gets, @sqlock_lost + LEAST(@sqlock_longest, GREATEST(:grace, 0)), @sqlock_to_grace),
+       @sqlock_gets OR @sqlock_own IS NOT NULL
+INTO {waiter_into}, @sqlock_own;
+SELECT IF(@sqlock_t < @sqlock_to_grace, NULL, @sqlock_floor), @sqlock_waits AND NOT @sqlock_gets AND @sqlock_mine IS NULL
+INTO @sqlock_floor, @sqlock_comes;
+DELETE {waiter} FROM {waiter} FORCE INDEX (PRIMARY)
+WHERE {waiter}.ns = IF(@sqlock_floor IS NULL, NULL, :ns) AND {waiter}.name = :name
+  AND ({waiter}.ticket < @sqlock_first OR {waiter}.ticket = @sqlock_head);
+INSERT INTO {waiter} (ns, name, ticket, owner, client, ttl, grace, label, since)
+SELECT :ns, :name, @sqlock_ticket, :next, :client, :ttl, GREATEST(:grace, 0), :label, @sqlock_t
+FROM DUAL WHERE @sqlock_comes AND @sqlock_floor IS NOT NULL;
+SELECT EXISTS (SELECT 1 FROM {waiter} w FORCE INDEX (PRIMARY) WHERE w.ns = :ns AND w.name = :name),
+       IF(@sqlock_comes, (SELECT COUNT(*) FROM {waiter} w FORCE INDEX (PRIMARY) WHERE w.ns = :ns AND w.name = :name), NULL)
+INTO @sqlock_more, @sqlock_place;
+UPDATE {lock} FORCE INDEX (PRIMARY) SET
+    token = IF(@sqlock_to IS NULL, token, @sqlock_floor + 1), owner = @sqlock_to,
+    exp = CASE WHEN @sqlock_to IS NULL THEN NULL WHEN @sqlock_own THEN @sqlock_t + @sqlock_to_ttl
+               ELSE @sqlock_t + {offer} END,
+    since = IF(@sqlock_to IS NULL, NULL, @sqlock_t), label = @sqlock_to_label, client = @sqlock_to_client,
+    ttl = COALESCE(@sqlock_to_ttl, ttl), offered = (@sqlock_to IS NOT NULL AND NOT @sqlock_own),
+    passes = IF(@sqlock_own, LEAST(passes + 1, {passes}), 0),
+    ended_owner = :owner, ended_token = :token, ended_why = {ENDED_RELEASED},
+    idle_since = IF(@sqlock_to IS NULL, @sqlock_t, NULL), changes = changes + 1,
+    waiters = @sqlock_more, next_ticket = IF(@sqlock_more, IF(@sqlock_comes, @sqlock_ticket, next_ticket), 0)
+WHERE ns = IF(@sqlock_floor IS NULL, NULL, :ns) AND name = :name;
+SELECT 0, {DONE}, :token, NULL, CAST(@sqlock_t AS SIGNED), NULL, NULL, CAST(@sqlock_place AS SIGNED),
+       CAST(@sqlock_to_client AS BINARY), CAST(@sqlock_to AS BINARY), CAST(@sqlock_floor + 1 AS SIGNED),
+       CAST(IF(@sqlock_own, @sqlock_to_ttl, {offer}) AS SIGNED), @sqlock_own
+FROM DUAL WHERE @sqlock_floor IS NOT NULL;
+COMMIT;
+-- :step gives now
+{at_once} UPDATE {lock} FORCE INDEX (PRIMARY) SET
+    ended_owner = owner, ended_token = token, ended_why = {ENDED_RELEASED}, idle_since = LAST_INSERT_ID({now}),
+    exp = NULL, since = NULL, label = NULL, owner = NULL
+WHERE ns = :ns AND name = :name AND kind = 0 AND owner = :owner AND token = :token;
+-- :step look
+SELECT 0,
+       CASE WHEN h.name IS NULL THEN {GONE}
+            WHEN h.kind <> 0 THEN {KIND}
+            WHEN h.owner = :owner AND h.token = :token THEN {SKIPPED}
+            WHEN h.ended_owner = :owner AND h.ended_token = :token
+                 THEN CASE h.ended_why WHEN {ENDED_RELEASED} THEN {DONE} ELSE {ENDED} + h.ended_why END
+            ELSE {TAKEN} END,
+       h.token, h.exp - {now}, {now}, NULL, NULL, NULL, h.client, h.owner
+FROM (SELECT 1 AS one) o LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;

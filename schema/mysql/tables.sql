@@ -43,11 +43,38 @@ CREATE TABLE IF NOT EXISTS {lock} (
     ended_why SMALLINT NOT NULL DEFAULT 0,    -- and how it ended: RELEASED 1, BROKEN 2, REAPED 3, TAKEN 4
     withdrawn VARBINARY(16),                  -- an owner whose request is granted nothing if it still comes
     idle_since BIGINT,                        -- free since then, for the pruner; NULL: held
-    waiters SMALLINT NOT NULL DEFAULT 0,      -- reserved: a waiter wants to be woken
-    next_ticket BIGINT NOT NULL DEFAULT 0,    -- reserved: of the queue
+    waiters SMALLINT NOT NULL DEFAULT 0,      -- 1: there are waiters, who come first
+    next_ticket BIGINT NOT NULL DEFAULT 0,    -- of the queue: the next waiter's; 0 when none waits
+    changes BIGINT NOT NULL DEFAULT 0,        -- counts the changes of the queue
+    client VARBINARY(16),                     -- the holder's, if it waited in the queue
+    offered SMALLINT NOT NULL DEFAULT 0,      -- 1: the holder was offered the lock, and has not taken it up
+    passes SMALLINT NOT NULL DEFAULT 0,       -- so often in a row one client's own waiter came first
     PRIMARY KEY (ns, name),
     UNIQUE KEY nt (ns, name, token),
     CHECK ((owner IS NULL) = (exp IS NULL))
+) ENGINE = InnoDB;
+
+CREATE TABLE IF NOT EXISTS {waiter} (
+    -- Who waits for a lock, in the order of tickets. A row here is made and deleted only under the lock of the
+    -- name's row in {lock}, and counted there (changes).
+    ns VARBINARY(63) NOT NULL,
+    name VARBINARY(255) NOT NULL,
+    ticket BIGINT NOT NULL,                   -- smaller ones come first
+    owner VARBINARY(16) NOT NULL,             -- as in {lock}: who is granted the lock
+    client VARBINARY(16) NOT NULL,            -- the program's manager that waits
+    ttl BIGINT NOT NULL,                      -- the lease that it wants
+    grace BIGINT NOT NULL,                    -- after a loss it is offered nothing for so long
+    label VARBINARY(1024),                    -- as in {lock}
+    since BIGINT NOT NULL,                    -- it waits since then
+    PRIMARY KEY (ns, name, ticket),
+    KEY by_client (client, ns, name, ticket)  -- to find all waiters of a client, and its first one for a name
+) ENGINE = InnoDB;
+
+CREATE TABLE IF NOT EXISTS {client} (
+    -- The managers that wait for locks. Each says that it lives as long as it waits.
+    id VARBINARY(16) NOT NULL PRIMARY KEY,    -- drawn for each manager
+    alive_until BIGINT NOT NULL,              -- after that its waiters are passed over
+    session SMALLINT NOT NULL                 -- 1: it is notified by its session; here there is nothing like it
 ) ENGINE = InnoDB;
 
 CREATE TABLE IF NOT EXISTS {row} (

@@ -14,7 +14,7 @@ enum {
     ON_MYSQL = 4,
     ON_SERVERS = ON_POSTGRES | ON_MYSQL,
     ON_ALL = ON_SQLITE | ON_SERVERS,
-    ON_QUEUES = ON_POSTGRES | ON_SQLITE, /* waiters stand in a queue */
+    ON_QUEUES = ON_ALL, /* waiters stand in a queue */
     ON_NO_QUEUES = ON_ALL & ~ON_QUEUES,
     EMPTY = 8 /* its database is not migrated */
 };

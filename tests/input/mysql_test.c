@@ -182,7 +182,8 @@ TEST(test_rights_by_role_wildcard_and_column_are_enough)
         "GRANT SELECT, INSERT, UPDATE ON test.* TO locker; GRANT locker TO modest@localhost; "
         "SET DEFAULT ROLE locker /*M! FOR */ /*!80000 TO */ modest@localhost",
         "GRANT SELECT, INSERT, UPDATE (owner, token, exp, ttl, since, label, ended_owner, "
-        "ended_token, ended_why, withdrawn, idle_since, mode) ON test.sqlock_lock TO "
+        "ended_token, ended_why, withdrawn, idle_since, client, offered, mode) ON test.sqlock_lock "
+        "TO "
         "modest@localhost; "
         "GRANT SELECT, UPDATE (fence_floor, inc, server, lost_at, longest) ON test.sqlock_meta TO "
         "modest@localhost"};

@@ -34,6 +34,10 @@ static void put_value(FILE *f, const sqlock_value *v)
         fprintf(f, "%lld", (long long)v->i);
         return;
     }
+    if (v->data == NULL) {
+        fputs("NULL", f);
+        return;
+    }
     fputs("X'", f);
     for (size_t i = 0; i < v->len; i++)
         fprintf(f, "%02x", ((const unsigned char *)v->data)[i]);
