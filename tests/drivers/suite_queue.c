@@ -328,7 +328,7 @@ TEST(test_P8_close_ends_the_wait, a)
 
     ok(open_here(w, NULL, &b, &said));
     queue_up(&first, b, 60000);
-    queue_up_behind(&second, b, SQLOCK_WAIT_FOREVER, 100);
+    queue_up(&second, b, SQLOCK_WAIT_FOREVER);
     closed = now_us();
     close_here(b);
     pthread_join(first.thread, NULL);
