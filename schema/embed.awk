@@ -222,7 +222,7 @@ kind == "statements" && !ours && (block in instead) { next }
 function step_flags(    i, out) {
     for (i = 3; i <= NF && $i != "same"; i++) {
         if ($i == "gives" && $(i + 1) !~ /^now$/) die("gives what?")
-        if ($i !~ /^(write|durable|aside|look|nowait|gives|first)$/) die("what is " $i "?")
+        if ($i !~ /^(write|durable|aside|look|nowait|often|gives|first)$/) die("what is " $i "?")
         out = out (out == "" ? "" : " | ") ($i == "look" ? "SQLOCK_STEP_ASIDE | " : "") \
             "SQLOCK_STEP_" ($i == "gives" ? "GIVES_" toupper($(++i)) : toupper($i))
     }

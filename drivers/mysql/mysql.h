@@ -253,6 +253,9 @@ char *my_text_together(const struct my_part *parts, size_t n, MYSQL *my, size_t 
  * anything. NULL: nowhere. */
 const char *my_find(const char *from, const char *end, char what);
 
+/* The step is one transaction. */
+int my_step_is_transaction(const sqlock_step *step);
+
 /* groups.c: ends a transaction whose packet failed. */
 int my_roll_back(struct my_conn *c, const struct my_call *failed);
 

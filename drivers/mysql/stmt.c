@@ -64,11 +64,6 @@ int my_take_rows(MYSQL_RES *res, sqlock_rows *rows, size_t request)
 
 #define STEPS_KEPT 8 /* bits of my_conn.kept */
 
-static int step_is_transaction(const sqlock_step *step)
-{
-    return strncmp(step->sql, "START TRANSACTION;", 18) == 0;
-}
-
 /* Who met a locked row, or was in a deadlock, has done nothing, and has found no row. */
 static int transaction_send(struct my_conn *c, struct my_call *call, const char *text, size_t len,
                             MYSQL_RES **out_res)
@@ -95,7 +90,7 @@ static int packet_send(struct my_conn *c, struct my_call *call, const sqlock_ste
     int goes_on = !call->changes || (step->flags & SQLOCK_STEP_GIVES_NOW), rc;
     const char *rest;
 
-    if (step_is_transaction(step))
+    if (my_step_is_transaction(step))
         return transaction_send(c, call, text, len, out_res);
     rc = my_query(c, call, text, len, out_res);
     while (rc == SQLOCK_EDB && strcmp(call->err->sqlstate, "55P03") == 0) {
@@ -112,9 +107,9 @@ int my_step_is_kept(const struct my_conn *c, const sqlock_step *step, size_t i)
 {
     const char *rest = my_next_statement(step->sql);
 
-    return c->keeps && (step->flags & (SQLOCK_STEP_GIVES_NOW | SQLOCK_STEP_NOWAIT)) &&
-           i < STEPS_KEPT &&
-           (rest == NULL || (strchr(rest, '?') == NULL && my_next_statement(rest) == NULL));
+    return c->keeps && i < STEPS_KEPT &&
+           step->flags & (SQLOCK_STEP_GIVES_NOW | SQLOCK_STEP_NOWAIT | SQLOCK_STEP_OFTEN) &&
+           (rest == NULL || my_next_statement(rest) == NULL || my_step_is_transaction(step));
 }
 
 void my_step_name(const struct my_conn *c, const sqlock_script *s, size_t i, char *out)
@@ -141,11 +136,10 @@ static char *step_text(struct my_conn *c, const sqlock_script *s, const sqlock_s
 static int step_must_be_sent_whole(struct my_conn *c, const struct my_call *call,
                                    const sqlock_script *s, const char *text, int rc)
 {
-    int keeps = strncmp(text, "PREPARE ", 8) == 0, runs = strncmp(text, "EXECUTE ", 8) == 0;
+    int keeps = strncmp(text, "PREPARE ", 8) == 0;
 
     if (rc == SQLOCK_EDB && !c->broken &&
-        ((keeps && strncmp(call->at, "PREPARE ", 8) == 0) ||
-         ((keeps || runs) && call->err->native == MY_NOT_KEPT))) {
+        ((keeps && strncmp(call->at, "PREPARE ", 8) == 0) || call->err->native == MY_NOT_KEPT)) {
         c->keeps = 0;
         return 1;
     }

@@ -11,6 +11,9 @@
 #define END  "/*end*/"
 #define NEXT ";\n"
 
+#define TX_BEGIN "START TRANSACTION;\n"
+#define TX_END   ";\nCOMMIT"
+
 /* Where the text goes. Without memory it is only measured. */
 struct sink {
     char *at;
@@ -22,6 +25,11 @@ static void text_put(struct sink *out, const char *text, size_t len)
     if (out->at != NULL)
         memcpy(out->at + out->len, text, len);
     out->len += len;
+}
+
+static void text_put_word(struct sink *out, const char *word)
+{
+    text_put(out, word, strlen(word));
 }
 
 static void text_put_hex(struct sink *out, const unsigned char *data, size_t len)
@@ -58,7 +66,7 @@ static void text_put_value(struct sink *out, const sqlock_value *v, const char *
 {
     if (v->type == SQLOCK_TEXT) {
         text_put(out, "_", 1);
-        text_put(out, charset, strlen(charset));
+        text_put_word(out, charset);
         text_put(out, " ", 1);
     }
     if (v->type == SQLOCK_BYTES || v->type == SQLOCK_TEXT)
@@ -138,54 +146,93 @@ char *my_text(const sqlock_step *step, const struct my_batch *b, size_t *out_len
     return out.at;
 }
 
-/* The statement as a literal. Without memory: no longer than that. */
-static void text_put_quoted(struct sink *out, MYSQL *my, const char *sql, unsigned long len)
+/* As it stands in a literal. Without memory: no longer than that. */
+static void text_put_escaped(struct sink *out, MYSQL *my, const char *sql, unsigned long len)
 {
-    text_put(out, "'", 1);
     out->len +=
         out->at != NULL ? mysql_real_escape_string(my, out->at + out->len, sql, len) : 2 * len + 1;
-    text_put(out, "'", 1);
+}
+
+/* What is kept of a step: its first statement, and under another name what stands behind it. Of a
+ * transaction all statements but the last are the first one, a compound statement. */
+#define REST "_rest"
+
+struct kept {
+    const char *first, *rest;
+    size_t first_len, rest_len; /* rest_len: 0 if there is none */
+    size_t n_values;            /* of first */
+    int in_transaction;
+};
+
+int my_step_is_transaction(const sqlock_step *step)
+{
+    return strncmp(step->sql, TX_BEGIN, strlen(TX_BEGIN)) == 0;
+}
+
+static struct kept kept_of(const sqlock_step *step)
+{
+    struct kept k = {.first = step->sql, .in_transaction = my_step_is_transaction(step)};
+    const char *end = step->sql + strlen(step->sql), *at;
+
+    if (k.in_transaction) {
+        k.first += strlen(TX_BEGIN);
+        end -= strlen(TX_END);
+    }
+    for (at = k.first; (at = my_next_statement(at)) != NULL && at < end;)
+        if (k.rest == NULL || k.in_transaction)
+            k.rest = at;
+    k.rest_len = k.rest != NULL ? (size_t)(end - k.rest) : 0;
+    k.first_len = (size_t)((k.rest != NULL ? k.rest - strlen(NEXT) : end) - k.first);
+    for (at = k.first; (at = my_find(at, k.first + k.first_len, '?')) != NULL; at++)
+        k.n_values++;
+    return k;
 }
 
 static void text_put_prepare_one(struct sink *out, const char *name, const char *which,
-                                 const char *sql, size_t len, MYSQL *keeps)
+                                 const char *sql, size_t len, int is_compound, MYSQL *keeps)
 {
-    text_put(out, "PREPARE ", 8);
-    text_put(out, name, strlen(name));
-    text_put(out, which, strlen(which));
-    text_put(out, " FROM ", 6);
-    text_put_quoted(out, keeps, sql, (unsigned long)len);
-    text_put(out, NEXT, strlen(NEXT));
+    text_put_word(out, "PREPARE ");
+    text_put_word(out, name);
+    text_put_word(out, which);
+    text_put_word(out, " FROM '");
+    text_put_word(out, is_compound ? "BEGIN NOT ATOMIC " : "");
+    text_put_escaped(out, keeps, sql, (unsigned long)len);
+    text_put_word(out, is_compound ? "; END'" NEXT : "'" NEXT);
 }
-
-/* What stands behind the step's first statement is kept too, under another name. */
-#define REST "_rest"
 
 static void text_put_prepare(struct sink *out, const sqlock_step *step, const char *name,
                              MYSQL *keeps)
 {
-    const char *rest = my_next_statement(step->sql);
-    size_t len = rest != NULL ? (size_t)(rest - step->sql) - strlen(NEXT) : strlen(step->sql);
+    const struct kept k = kept_of(step);
 
-    text_put_prepare_one(out, name, "", step->sql, len, keeps);
-    if (rest != NULL)
-        text_put_prepare_one(out, name, REST, rest, strlen(rest), keeps);
+    text_put_prepare_one(out, name, "", k.first, k.first_len, k.in_transaction, keeps);
+    if (k.rest_len > 0)
+        text_put_prepare_one(out, name, REST, k.rest, k.rest_len, 0, keeps);
+}
+
+static void text_put_execute_one(struct sink *out, const sqlock_step *step, size_t from, size_t to,
+                                 const struct my_batch *b, const char *name, const char *which)
+{
+    text_put_word(out, "EXECUTE ");
+    text_put_word(out, name);
+    text_put_word(out, which);
+    for (size_t i = from; i < to; i++) {
+        text_put_word(out, i == from ? " USING " : ", ");
+        text_put_value(out, &b->values[step->order[i]], b->charset);
+    }
 }
 
 static void text_put_execute(struct sink *out, const sqlock_step *step, const struct my_batch *b,
                              const char *name)
 {
-    text_put(out, "EXECUTE ", 8);
-    text_put(out, name, strlen(name));
-    for (size_t i = 0; i < step->n_order; i++) {
-        text_put(out, i == 0 ? " USING " : ", ", i == 0 ? 7 : 2);
-        text_put_value(out, &b->values[step->order[i]], b->charset);
-    }
-    if (my_next_statement(step->sql) != NULL) {
-        text_put(out, NEXT "EXECUTE ", strlen(NEXT "EXECUTE "));
-        text_put(out, name, strlen(name));
-        text_put(out, REST, strlen(REST));
-    }
+    const struct kept k = kept_of(step);
+
+    text_put_word(out, k.in_transaction ? TX_BEGIN : "");
+    text_put_execute_one(out, step, 0, k.n_values, b, name, "");
+    text_put_word(out, k.rest_len > 0 ? NEXT : "");
+    if (k.rest_len > 0)
+        text_put_execute_one(out, step, k.n_values, step->n_order, b, name, REST);
+    text_put_word(out, k.in_transaction ? TX_END : "");
 }
 
 static void text_put_kept(struct sink *out, const sqlock_step *step, const struct my_batch *b,
@@ -210,13 +257,10 @@ char *my_text_execute(const sqlock_step *step, const struct my_batch *b, const c
     return out.at;
 }
 
-#define TX_BEGIN "START TRANSACTION;\n"
-#define TX_END   ";\nCOMMIT"
-
 static void text_put_in_transaction(struct sink *out, const struct my_part *part)
 {
     sqlock_step step = *part->step;
-    int own = strncmp(step.sql, TX_BEGIN, strlen(TX_BEGIN)) == 0;
+    int own = my_step_is_transaction(&step);
 
     if (own)
         step.sql += strlen(TX_BEGIN);
@@ -230,10 +274,10 @@ static void text_put_together(struct sink *out, const struct my_part *parts, siz
     for (size_t i = 0; i < n; i++)
         if (parts[i].keep)
             text_put_prepare(out, parts[i].step, parts[i].name, my);
-    text_put(out, TX_BEGIN, strlen(TX_BEGIN));
+    text_put_word(out, TX_BEGIN);
     for (size_t i = 0; i < n; i++) {
         if (i > 0)
-            text_put(out, NEXT, strlen(NEXT));
+            text_put_word(out, NEXT);
         if (parts[i].name != NULL)
             text_put_execute(out, parts[i].step, &parts[i].batch, parts[i].name);
         else

@@ -31,6 +31,7 @@ extern "C" {
  * not. A driver leaves it out where commits wait anyway. */
 #define SQLOCK_STEP_DURABLE 0x80u
 #define SQLOCK_STEP_NOWAIT 0x20u /* only for servers where one statement can be kept from waiting */
+#define SQLOCK_STEP_OFTEN 0x100u /* sent so often that a driver had better prepare it */
 
 /* One statement. For a driver that can send several in one packet: statements with `;` between
  * them, of which the last one's rows count.
@@ -45,7 +46,7 @@ typedef struct sqlock_step {
     const char *sql;
     const uint8_t *order; /* NULL: numbered */
     uint8_t n_order;
-    uint8_t flags; /* SQLOCK_STEP_... */
+    uint16_t flags; /* SQLOCK_STEP_... */
 } sqlock_step;
 
 /* A request's steps, run in order. The first step that returns a row ends the script: its rows are

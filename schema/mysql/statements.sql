@@ -451,7 +451,7 @@ WHERE i.ord IS NOT NULL;
     ended_owner = owner, ended_token = token, ended_why = {ENDED_RELEASED}, idle_since = LAST_INSERT_ID({now}),
     exp = NULL, since = NULL, label = NULL, owner = NULL
 WHERE ns = :ns AND name = :name AND kind = 0 AND owner = :owner AND token = :token AND waiters = 0;
--- :step
+-- :step often
 SELECT 0,
        CASE WHEN h.name IS NULL THEN {GONE}
             WHEN h.kind <> 0 THEN {KIND}
@@ -1262,7 +1262,7 @@ SELECT 0, {BROKEN} FROM {broken} b WHERE b.ns = :ns AND b.name = :name AND b.tok
 -- passes them over. That takes no look at their clients.
 -- No row: nothing was decided, and the look says why.
 -- act: 0 no grant, 1 granted to this owner, 2 offered to another one.
--- :step
+-- :step often
 START TRANSACTION;
 SELECT MAX(c.token), MAX(c.owner), MAX(c.exp), MAX(c.since), MAX(c.label), MAX(c.client), MAX(c.offered),
        MAX(c.next_ticket), NULL, NULL, NULL, NULL, NULL, NULL
@@ -1367,7 +1367,7 @@ FROM {meta} m STRAIGHT_JOIN {lock} h ON h.ns = :ns AND h.name = :name WHERE m.id
 -- :block leave
 -- Takes an owner that waits no longer out of the queue. :gives = 1: if it was offered the lock meanwhile, it gives that
 -- back. It locks and decides as `queue` does, but grants nothing. SKIPPED: try again. No row: the lock has none.
--- :step
+-- :step often
 START TRANSACTION;
 SELECT MAX(c.token), MAX(IF(:gives = 1 AND c.owner = :owner, c.token, NULL)) INTO @sqlock_token, @sqlock_own
 FROM {lock} c FORCE INDEX (PRIMARY) WHERE c.ns = :ns AND c.name = :name AND c.kind = 0 FOR UPDATE;
@@ -1405,7 +1405,7 @@ COMMIT;
 -- The place of a client's first waiter for a name is as in queue. The others are behind it. Their places take a look at
 -- the whole queue. So only the second step says them, and the first one does not (NULL).
 -- Clients that ended an hour ago go, one at a time.
--- :step
+-- :step often
 SELECT 0, {DONE}, 0, NULL, {now}, NULL, NULL, NULL
 FROM {client} p FORCE INDEX (PRIMARY) WHERE p.id = :client AND p.alive_until > {start} + LEAST(:alive, {alive}) / 2
 UNION ALL
@@ -1462,7 +1462,7 @@ WHERE ns = :ns AND name = :name AND kind = 0 AND owner = :owner AND token = :tok
 SELECT 0, {DONE}, @sqlock_given, NULL, @sqlock_t, NULL, NULL, NULL, CAST(@sqlock_to_client AS BINARY),
        CAST(@sqlock_to AS BINARY), LAST_INSERT_ID(), @sqlock_ttl, 1
 FROM DUAL WHERE ROW_COUNT() = 1;
--- :step
+-- :step often
 START TRANSACTION;
 SELECT MAX(c.token), MAX(c.passes), MAX(c.next_ticket), MAX(:next IS NOT NULL AND NOT (c.withdrawn <=> :next)), NULL, NULL,
        NULL, NULL, NULL, NULL, NULL, NULL

@@ -198,6 +198,37 @@ TEST(test_session_that_loses_its_prepared_statements_goes_on)
     go_on_without(SQLOCK_STMT_ACQUIRE, "_rest");
 }
 
+static void wait_in_vain(sqlock *m)
+{
+    sqlock_acquire_opts opts = SQLOCK_ACQUIRE_OPTS_INIT;
+    sqlock_lock *lock = NULL;
+
+    opts.wait_ms = 200;
+    says(SQLOCK_EBUSY, sqlock_acquire(m, "held", &opts, &lock, &said));
+    sleep_ms(300); /* until its place is given up, and no session is in use */
+}
+
+/* A transaction is kept as one compound statement. */
+TEST(test_session_that_loses_a_prepared_transaction_goes_on)
+{
+    for (int rest = 0; rest < 2; rest++) {
+        unsigned long none = 0;
+        sqlock *m = open_kept(&none);
+        sqlock_lock *held = take_for(m, "held", LONG_MS, SQLOCK_NO_RENEW);
+        const char *sql =
+            textf("DEALLOCATE PREPARE sqlock_%d_0%s", SQLOCK_STMT_QUEUE, rest ? "_rest" : "");
+        int lost = 0;
+
+        wait_in_vain(m);
+        for (int i = 0; i < n_sessions; i++)
+            lost += mysql_query(sessions[i], sql) == 0;
+        assert_int_equal(lost > 0, my_is_mariadb());
+        wait_in_vain(m);
+        give(held);
+        sqlock_close(m);
+    }
+}
+
 /* ---- the clock ------------------------------------------------------------------------------- */
 
 /* The driver with one step changed: there the server's clock is @ahead seconds ahead. */

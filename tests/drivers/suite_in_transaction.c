@@ -245,7 +245,7 @@ void begin_at(const char *url)
     app_exec(g.app, g.side->begins[0]);
 }
 
-static void prepare_step(const char *sql, uint8_t flags)
+static void prepare_step(const char *sql, uint16_t flags)
 {
     g.step = (sqlock_step){.sql = sql, .flags = flags};
     g.scripts[SQLOCK_STMT_GUARDED] = (sqlock_script){
