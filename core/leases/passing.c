@@ -87,6 +87,14 @@ static void passing_note_busy(sqlock_op *op, int64_t place)
     op->refused = op->unsure ? 0 : SQLOCK_EBUSY;
 }
 
+/* The lock went to another waiter of this manager, and no other manager waits: so no one queued the
+ * one that waits alone, and it waits on. */
+static int passing_leaves_alone(const sqlock *m, const struct answer *a, const struct place *p)
+{
+    return a->place == 0 && a->has_next && a->next_token > 0 && !list_is_empty(&p->in_line) &&
+           memcmp(a->next_client, m->queue.client, sizeof a->next_client) == 0;
+}
+
 /* What the answer says of the one that waited alone. It may have ended meanwhile: it gave up, or
  * has looked and found its grant before this answer came. Where it is not granted the lock and not
  * in the queue, it has to look. */
@@ -98,6 +106,8 @@ static void passing_tell(sqlock_op *op, const struct answer *a, const sqlock_loc
     if (p == NULL) {
         if (next->gave_up && (granted || a->place > 0))
             queue_give_back(op->lock, next->owner);
+    } else if (!granted && passing_leaves_alone(op->m, a, p)) {
+        p->sent = 0;
     } else if (!granted) {
         line_queue(p);
         p->number = a->place;

@@ -1440,8 +1440,9 @@ ORDER BY w.ns, w.name, w.ticket LIMIT :limit;
 -- The release of a lock that others wait for: it passes the lock on. To whom:
 -- - The first waiter of this client in the queue, or, if it has none there, :next, which waits in the client alone. It
 --   is granted the lock at once, with its whole lease. But only so often in a row.
--- - Then the first waiter whose client lives. The lock is offered to it: see queue. :next, if it was not granted the
---   lock, is put into the queue. So a client needs one place there, however many of its own wait.
+-- - Then the first waiter whose client lives. The lock is offered to it: see queue.
+-- :next, if it was not granted the lock, is put into the queue. But if the lock went to one of its own client, and no other
+-- client waits, it waits on alone: then the queue is empty soon, and the first step does the rest.
 -- :next may be NULL. Late requests (:not_after) pass nothing on to it: it may not wait any more.
 -- The lock is only freed by the third step, and a waiter looks later,
 -- - if a guard stands in the way, or the server is another one;
@@ -1501,7 +1502,10 @@ SELECT IF(@sqlock_gets, COALESCE(@sqlock_mine, 0), @sqlock_head), IF(@sqlock_get
        IF(@sqlock_gets, @sqlock_lost + LEAST(@sqlock_longest, GREATEST(:grace, 0)), @sqlock_to_grace),
        @sqlock_gets OR @sqlock_own IS NOT NULL
 INTO {waiter_into}, @sqlock_own;
-SELECT IF(@sqlock_t < @sqlock_to_grace, NULL, @sqlock_floor), @sqlock_waits AND NOT @sqlock_gets AND @sqlock_mine IS NULL
+SELECT IF(@sqlock_t < @sqlock_to_grace, NULL, @sqlock_floor),
+       @sqlock_waits AND NOT @sqlock_gets AND @sqlock_mine IS NULL
+       AND (NOT @sqlock_own OR EXISTS (SELECT 1 FROM {waiter} w FORCE INDEX (PRIMARY)
+                                       WHERE w.ns = :ns AND w.name = :name AND w.client <> :client))
 INTO @sqlock_floor, @sqlock_comes;
 DELETE {waiter} FROM {waiter} FORCE INDEX (PRIMARY)
 WHERE {waiter}.ns = IF(@sqlock_floor IS NULL, NULL, :ns) AND {waiter}.name = :name
