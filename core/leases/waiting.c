@@ -142,11 +142,12 @@ const char *waiting_place(const sqlock_op *op, char *out, size_t size)
 }
 
 /* The last try is not about a place. Who was called may have been granted the lock, unless it
- * waited alone. */
+ * waited alone. Where nothing calls it, its own look has: then QUEUE does both, and waits for a
+ * newcomer that has just locked the row. */
 void waiting_ends(sqlock_op *op, int64_t now)
 {
     struct place *p = op->in_queue;
-    int granted = p->called && p->sent;
+    int granted = p->called && p->sent && op->m->queue.hears;
 
     op->parked = 0;
     op->phase = granted || now >= op_last_try(op) ? ACQUIRE_GRANT : ACQUIRE_QUEUE;
