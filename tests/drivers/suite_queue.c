@@ -266,7 +266,7 @@ TEST(test_P22_waiter_sends_nothing_but_a_beat, a, b)
 {
     sqlock_lock *lock = take(a, "nightly");
     long acquires, queues;
-    struct waiter t;
+    static struct waiter t; /* its thread still writes to it if this fails */
 
     queue_up(&t, b, 60000);
     acquires = spy_runs(SQLOCK_STMT_ACQUIRE);
