@@ -14,8 +14,6 @@ enum {
     ON_MYSQL = 4,
     ON_SERVERS = ON_POSTGRES | ON_MYSQL,
     ON_ALL = ON_SQLITE | ON_SERVERS,
-    ON_QUEUES = ON_ALL, /* waiters stand in a queue */
-    ON_NO_QUEUES = ON_ALL & ~ON_QUEUES,
     EMPTY = 8 /* its database is not migrated */
 };
 

@@ -31,7 +31,7 @@ static void end_waiting(void)
     assert_sh(UNTIL_WAIT(0));
 }
 
-TEST(test_ls_shows_who_waits, ON_QUEUES)
+TEST(test_ls_shows_who_waits, ON_ALL)
 {
     begin_waiting();
     assert_sh("sqlock $G ls --waiting >$D/ls; cat $D/ls");
@@ -49,7 +49,7 @@ TEST(test_ls_shows_who_waits, ON_QUEUES)
     assert_says(0, "[]\n", "", "sqlock $G --json ls --waiting");
 }
 
-TEST(test_ls_that_watches_shows_who_waits, ON_QUEUES)
+TEST(test_ls_that_watches_shows_who_waits, ON_ALL)
 {
     begin_waiting();
     assert_int_equal(3, atoi(sh("sqlock $G ls --watch=100ms | grep -m 3 -c 'job=two$'")->out));
@@ -62,7 +62,7 @@ TEST(test_ls_that_watches_shows_who_waits, ON_QUEUES)
     end_waiting();
 }
 
-TEST(test_show_has_the_queue, ON_QUEUES)
+TEST(test_show_has_the_queue, ON_ALL)
 {
     begin_waiting();
     assert_sh("sqlock $G show nightly >$D/show; cat $D/show");
@@ -100,7 +100,7 @@ static void check_waiters(json_t *rows, const char *name)
     json_decref(rows);
 }
 
-TEST(test_json_shows_who_waits, ON_QUEUES)
+TEST(test_json_shows_who_waits, ON_ALL)
 {
     json_t *show;
 
@@ -113,7 +113,7 @@ TEST(test_json_shows_who_waits, ON_QUEUES)
     end_waiting();
 }
 
-TEST(test_waiter_learns_its_place, ON_QUEUES)
+TEST(test_waiter_learns_its_place, ON_ALL)
 {
     assert_sh("sqlock $G acquire -n --ttl 1h -m job=x nightly");
     sh_start("exec sqlock $G run nightly true");
@@ -125,17 +125,6 @@ TEST(test_waiter_learns_its_place, ON_QUEUES)
     assert_says(75, "", ", place 2 in the queue; Ctrl-C to give up\n",
                 "sqlock -v $G acquire -w 1500ms nightly");
     assert_null(strstr(sh("sqlock $G acquire -w 1300ms nightly")->err, "waiting for"));
-}
-
-/* 78: the cause is the database, and no other try will help. show has just no queue. */
-TEST(test_where_there_is_no_queue_ls_says_so, ON_NO_QUEUES)
-{
-    assert_sh("sqlock $G acquire -n nightly");
-    assert_says(78, "", "this database has no queue of waiters", "sqlock $G ls --waiting");
-    assert_says(78, "", "SQLOCK_EREFUSED", "sqlock $G --json ls --waiting");
-    assert_says(0, "state       held", "", "sqlock $G show nightly");
-    assert_null(strstr(sh("sqlock $G --json show nightly")->out, "queue"));
-    assert_int_equal(3, atoi(sh("sqlock $G ls --watch=100ms | grep -m 3 -c nightly")->out));
 }
 
 /* Who may see locks only, sees them. */
