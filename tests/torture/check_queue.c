@@ -4,6 +4,9 @@
 
 #define LONG_US                                                                                    \
     INT64_C(1000000) /* an offer: who waited longer may have been passed over, as dead */
+#define AFTER_US                                                                                   \
+    INT64_C(2000000) /* so long a client may count as dead, or a dead one as alive, after a fault  \
+                      */
 #define LEFT_US                                                                                    \
     50000 /* who was not granted the lock has left the queue no earlier before it said so */
 
@@ -39,7 +42,7 @@ static bool proves(const struct book *b, const struct event *place, const struct
 {
     return acquire != NULL && event_returned(acquire) && kind_of(b, place->name).slots <= 1 &&
            !kind_of(b, place->name).shared && end_us(acquire) - place->invoke_us <= LONG_US &&
-           !fault_between(&b->all, place->invoke_us, end_us(acquire));
+           !fault_between(&b->all, place->invoke_us - AFTER_US, end_us(acquire));
 }
 
 /* The first grant of the name that was told of after this time. */
