@@ -4,6 +4,7 @@
 
 #include "core/base/poller.h"
 #include "core/engine/checks.h"
+#include "core/engine/hearing.h"
 #include "core/engine/lanes.h"
 #include "core/engine/queue.h"
 #include "core/engine/renewals.h"
@@ -96,7 +97,7 @@ static void lane_drive_renewals(struct lane *lane)
 /* Until renewals or others need the connection. */
 static void lane_hear(struct lane *lane)
 {
-    queue_hear(lane->m, TIME_NEVER);
+    hearing_run(lane->m, TIME_NEVER);
     lane->hears = lane->m->loop->hearing = 0;
 }
 

@@ -5,6 +5,7 @@
 #include "core/base/alarm.h"
 #include "core/base/poller.h"
 #include "core/engine/checks.h"
+#include "core/engine/hearing.h"
 #include "core/engine/lanes.h"
 #include "core/engine/loop.h"
 #include "core/engine/queue.h"
@@ -48,7 +49,7 @@ static void loop_start_lanes(sqlock *m)
         lane->work = loop_take_work(loop);
     if (!loop->renewing && lane_renewals_due(m, now) && (lane = lane_start(m)) != NULL)
         lane->is_renewals = loop->renewing = 1;
-    if (!loop->hearing && !loop->renewing && queue_hear_due(m) <= now &&
+    if (!loop->hearing && !loop->renewing && hearing_due(m) <= now &&
         (lane = lane_start(m)) != NULL)
         lane->hears = loop->hearing = 1;
     while (loop_op_due(m) <= now && (lane = lane_start(m)) != NULL)
@@ -98,7 +99,7 @@ static int64_t loop_due(sqlock *m)
         due =
             time_min(time_min(due, renewals_due(m)), time_min(checks_due(m), renewals_mend_due(m)));
     if (!loop->renewing)
-        due = time_min(time_min(due, queue_due(m)), loop->hearing ? TIME_NEVER : queue_hear_due(m));
+        due = time_min(time_min(due, queue_due(m)), loop->hearing ? TIME_NEVER : hearing_due(m));
     LIST_EACH(at, &loop->lanes)
     {
         due = time_min(due, LIST_MEMBER(at, struct lane, in_loop)->flow.until);

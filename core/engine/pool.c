@@ -4,6 +4,7 @@
 
 #include "core/engine/call.h"
 #include "core/engine/handshake.h"
+#include "core/engine/hearing.h"
 #include "core/engine/hosts.h"
 #include "core/engine/pool.h"
 #include "core/engine/queue.h"
@@ -60,7 +61,7 @@ static struct conn *pool_find_urgent(sqlock *m, int64_t since)
         return NULL;
     if (!m->conns[0].busy)
         return &m->conns[0];
-    queue_lend(m);
+    hearing_lend(m);
     return NULL;
 }
 
@@ -163,7 +164,7 @@ static void pool_sleep(sqlock *m, struct pool_waiter *w)
     }
     w->woken = 0;
     if (w->use == POOL_RENEWALS || w->use == POOL_RESERVED)
-        queue_lend(m);
+        hearing_lend(m);
     cond_wait_until(w->wake, &m->mu,
                     w->use == POOL_URGENT ? time_min(w->deadline, now + URGENT_AFTER_US)
                                           : w->deadline);
@@ -183,7 +184,7 @@ static int pool_wants_reserved(const sqlock *m)
 static void pool_end_lending(sqlock *m)
 {
     if (!m->conns[0].busy && !pool_wants_reserved(m))
-        queue_lent_back(m);
+        hearing_take_back(m);
 }
 
 /* Close a connection that is broken, or not to the manager's server any more. m->mu is held, and is
@@ -193,7 +194,7 @@ static void pool_close(sqlock *m, struct conn *c)
     if (c->native == NULL)
         return;
     if (c->listens)
-        queue_is_deaf(m);
+        hearing_ends(m);
     c->listens = 0;
     mutex_unlock(&m->mu);
     m->driver->close(c->native);

@@ -46,6 +46,9 @@ void queue_end(sqlock_op *op, int code);
 /* An answer notifies a waiter something. Returns 1 if it is of this manager: then it has its grant,
  * or looks. */
 int queue_call(sqlock *m, const struct answer *a, int64_t now);
+/* An owner that no op is behind leaves the queue. gives: and gives back what it was granted. */
+void queue_take_out(sqlock *m, const void *ns, size_t ns_len, const void *name, size_t name_len,
+                    const unsigned char owner[SQLOCK_OWNER_SIZE], int gives);
 /* The lock was passed on to one of this manager that waits no more: give it back. */
 void queue_give_back(const sqlock_lock *lock, const unsigned char owner[SQLOCK_OWNER_SIZE]);
 /* The manager is closed. */
@@ -54,22 +57,17 @@ void queue_cancel_all(sqlock *m);
 struct place *queue_find(const sqlock *m, const unsigned char owner[SQLOCK_OWNER_SIZE]);
 /* Its op looks, now or when its request has been answered. */
 void place_call(struct place *p);
+/* If it sleeps, its op looks then. */
+void place_look_at(struct place *p, int64_t at);
+
+/* A request of the queue's, in a part of the time that the renewals have left. */
+int64_t queue_errand_end(sqlock *m, int64_t now);
+int queue_send(sqlock *m, sqlock_stmt stmt, const sqlock_value *values, sqlock_rows *rows,
+               int64_t *out_sent, sqlock_error *err);
 
 /* For the worker, or a step: when there is something to do, and do it. */
 int64_t queue_due(const sqlock *m);
 void queue_run(sqlock *m);
-/* From when on to listen, if there is a connection for it, and someone who waits. */
-int64_t queue_hear_due(const sqlock *m);
-/* Others need that connection now, if it listens. */
-void queue_lend(sqlock *m);
-/* They need it no more. */
-void queue_lent_back(sqlock *m);
-/* Listen until then, or until someone needs the thread or the connection. */
-void queue_hear(sqlock *m, int64_t until);
-/* No connection listens any more: waiters look until one does. */
-void queue_is_deaf(sqlock *m);
-/* End that. */
-void queue_stop_hearing(sqlock *m);
 /* Let those leave that still have to, until then. */
 void queue_flush(sqlock *m, int64_t until);
 

@@ -6,6 +6,7 @@
 
 #include "core/base/alarm.h"
 #include "core/engine/checks.h"
+#include "core/engine/hearing.h"
 #include "core/engine/locks.h"
 #include "core/engine/loop.h"
 #include "core/engine/op.h"
@@ -19,18 +20,18 @@ void worker_wake(sqlock *m, int64_t at)
         loop_wake(m, at);
     else if (at < m->worker_until) {
         cond_wake_all(&m->worker_cond);
-        queue_stop_hearing(m);
+        hearing_stop(m);
     }
 }
 
 /* Until then, or until worker_wake(). It listens meanwhile, if someone waits for a notification. */
 static void worker_sleep(sqlock *m, int64_t until)
 {
-    int64_t hear_at = queue_hear_due(m);
+    int64_t hear_at = hearing_due(m);
 
     m->worker_until = until;
     if (hear_at <= sqlock_now_us())
-        queue_hear(m, until);
+        hearing_run(m, until);
     else
         cond_wait_until(&m->worker_cond, &m->mu, time_min(until, hear_at));
     m->worker_until = INT64_MIN;

@@ -1,0 +1,124 @@
+/* The beat: the database learns that this client lives, and the client how its waiters stand. */
+#include "core/engine/beat.h"
+
+#include "core/engine/lines.h"
+#include "core/engine/op.h"
+
+#define BEAT_US     INT64_C(1000000)
+#define LOOK_LEAST  INT64_C(2000) /* where there are no notifications */
+#define LOOK_MOST   INT64_C(50000)
+#define LOOK_PLACE  INT64_C(4000)   /* for each one before the first of ours */
+#define GHOSTS_US   INT64_C(900000) /* looks that come often take those for ghosts that just left */
+#define FAILED_US   INT64_C(250000) /* a beat that failed: several fit into the time of a client */
+#define PAST_END_US INT64_C(1000)   /* a look a moment before the lease's end would be in vain */
+
+/* Without notifications: often while its turn is near, less often the longer nothing has changed.
+ */
+static int64_t beat_interval(const sqlock *m, int64_t now)
+{
+    const struct queue *q = &m->queue;
+    int64_t young = time_max((now - q->best_at) / 8, LOOK_LEAST);
+
+    if (q->hears)
+        return BEAT_US;
+    return time_min(time_max(young, (q->best - 1) * LOOK_PLACE), LOOK_MOST);
+}
+
+static void beat_note_best(sqlock *m, int64_t best, int64_t now)
+{
+    if (best != m->queue.best)
+        m->queue.best_at = now;
+    m->queue.best = best;
+}
+
+void beat_soon(sqlock *m, int64_t now)
+{
+    beat_note_best(m, 0, now);
+    if (!m->queue.hears)
+        m->queue.beat_at = time_min(m->queue.beat_at, now + LOOK_LEAST);
+}
+
+/* A waiter of this client that no op is behind: a server that took over has lost the request that
+ * took it out, or one that queued it came late. It leaves. */
+static void beat_read_ghost(sqlock *m, const sqlock_rows *rows, size_t row,
+                            const unsigned char owner[SQLOCK_OWNER_SIZE])
+{
+    size_t ns_len = 0, name_len = 0;
+    const void *ns = rows_bytes(rows, row, SQLOCK_COL_BEAT_NS, &ns_len);
+    const void *name = rows_bytes(rows, row, SQLOCK_COL_BEAT_NAME, &name_len);
+
+    if (ns != NULL && name != NULL)
+        queue_take_out(m, ns, ns_len, name, name_len, owner, 0);
+}
+
+/* The next in line looks when the holder's lease ends. Others need not look. A place behind another
+ * of ours may be missing. ghosts: the others that are to leave have left, so who is unknown is a
+ * ghost. */
+static void beat_read_row(sqlock *m, const sqlock_rows *rows, size_t row, int64_t sent, int ghosts)
+{
+    int64_t left = rows_int(rows, row, SQLOCK_COL_LEFT, INT64_MIN);
+    size_t len = 0;
+    const void *owner = rows_bytes(rows, row, SQLOCK_COL_BEAT_OWNER, &len);
+    struct place *p;
+
+    if (owner == NULL || len != SQLOCK_OWNER_SIZE)
+        return;
+    if ((p = queue_find(m, owner)) == NULL) {
+        if (ghosts)
+            beat_read_ghost(m, rows, row, owner);
+        return;
+    }
+    line_queue(p);
+    p->number = rows_int(rows, row, SQLOCK_COL_BEAT_PLACE, time_max(p->number, 2));
+    p->since = p->since != 0 ? p->since : sent;
+    p->seen = 1;
+    if (p->number == 1)
+        place_look_at(p, left < 0 ? 0 : sent + left + PAST_END_US);
+    else
+        place_look_at(p, op_last_try(p->op));
+}
+
+/* Who was in the queue when this was sent, and is not any more, was offered the lock or passed
+ * over. */
+static void beat_read(sqlock *m, const sqlock_rows *rows, int64_t sent)
+{
+    int ghosts = list_is_empty(&m->queue.leavers) && sent >= m->queue.ghosts_at;
+    int64_t now = sqlock_now_us(), best = 0;
+
+    if (ghosts)
+        m->queue.ghosts_at = sent + GHOSTS_US;
+    LIST_EACH(at, &m->queue.places)
+    {
+        LIST_MEMBER(at, struct place, in_queue)->seen = 0;
+    }
+    for (size_t row = 0; row < sqlock_rows_count(rows); row++)
+        beat_read_row(m, rows, row, sent, ghosts);
+    LIST_EACH(at, &m->queue.places)
+    {
+        struct place *p = LIST_MEMBER(at, struct place, in_queue);
+
+        if (!p->seen && p->since != 0 && p->since < sent && p->line->passing <= now)
+            place_call(p);
+        if (p->seen && p->number > 0 && (best == 0 || p->number < best))
+            best = p->number;
+    }
+    beat_note_best(m, best, sent);
+}
+
+void beat_run(sqlock *m)
+{
+    sqlock_value values[] = {value_bytes(m->queue.client, sizeof m->queue.client),
+                             value_int(QUEUE_ALIVE_US), value_int(m->queue.hears)};
+    int64_t sent;
+    sqlock_rows rows;
+
+    rows_init(&rows);
+    if (queue_send(m, SQLOCK_STMT_BEAT, values, &rows, &sent, NULL) == 0) {
+        queue_lives(m, sent);
+        beat_read(m, &rows, sent);
+        m->queue.beat_at = sent + beat_interval(m, sent);
+    } else {
+        m->queue.beat_at = sqlock_now_us() + FAILED_US;
+    }
+    rows_end(&rows);
+}
