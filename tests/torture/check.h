@@ -91,7 +91,7 @@ struct check_verdict {
     int64_t guarded;        /* writes under a guard that were committed */
     int64_t late_refused;   /* and that were refused because the lock had been granted to others */
     int64_t frozen;         /* grants whose holder was stopped past their end */
-    int64_t places;         /* in a queue, that were held until the grant or for as long as asked */
+    int64_t places;         /* in a queue, before the first fault, that were held to the end */
     int64_t judged;         /* names that were asked for after the last fault, and granted */
 };
 
