@@ -248,7 +248,9 @@ int64_t queue_errand_end(sqlock *m, int64_t now)
 int queue_send(sqlock *m, sqlock_stmt stmt, const sqlock_value *values, sqlock_rows *rows,
                int64_t *out_sent, sqlock_error *err)
 {
-    struct errand e = {.use = POOL_RENEWALS,
+    /* The session that listens shows that this client lives: no other one may say so. */
+    struct errand e = {.use = stmt == SQLOCK_STMT_BEAT && m->queue.hears ? POOL_RESERVED
+                                                                         : POOL_RENEWALS,
                        .stmt = stmt,
                        .values = values,
                        .n = 1,
