@@ -22,20 +22,57 @@ struct pump {
 static struct pump *pumps;
 static pthread_mutex_t pumps_mutex = PTHREAD_MUTEX_INITIALIZER;
 
+/* No pump makes a step while the process forks: the address sanitizer of gcc 12 has a lock for its
+ * memory, and a child that was forked while another thread had that waits for it for ever. */
+#define FORKS PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP
+static pthread_rwlock_t forks = FORKS;
+static _Thread_local bool steps; /* it may fork itself, by a callback */
+
+static void before_fork(void)
+{
+    if (!steps)
+        pthread_rwlock_wrlock(&forks);
+}
+
+static void after_fork(void)
+{
+    if (!steps)
+        pthread_rwlock_unlock(&forks);
+}
+
+/* There the lock belongs to no thread. */
+static void after_fork_in_child(void)
+{
+    forks = (pthread_rwlock_t)FORKS;
+    steps = false;
+}
+
+static void watch_forks(void)
+{
+    pthread_atfork(before_fork, after_fork, after_fork_in_child);
+}
+
 static void *pump_main(void *arg)
 {
     struct pump *p = arg;
     struct pollfd fds[2] = {{sqlock_loop_fd(p->m), POLLIN, 0}, {p->stop, POLLIN, 0}};
 
-    while (poll(fds, 2, -1) < 0 || fds[1].revents == 0)
+    while (poll(fds, 2, -1) < 0 || fds[1].revents == 0) {
+        pthread_rwlock_rdlock(&forks);
+        steps = true;
         sqlock_loop_step(p->m);
+        steps = false;
+        pthread_rwlock_unlock(&forks);
+    }
     return NULL;
 }
 
 void pump_start(sqlock *m)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     struct pump *p = calloc(1, sizeof *p);
 
+    pthread_once(&once, watch_forks);
     *p = (struct pump){.m = m, .stop = sqlock_wake_make(), .process = getpid()};
     pthread_mutex_lock(&pumps_mutex);
     p->next = pumps;
