@@ -3,6 +3,7 @@
 
 #include <poll.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -24,27 +25,37 @@ static pthread_mutex_t pumps_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 /* No pump makes a step while the process forks: the address sanitizer of gcc 12 has a lock for its
  * memory, and a child that was forked while another thread had that waits for it for ever. */
-#define FORKS PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP
-static pthread_rwlock_t forks = FORKS;
-static _Thread_local bool steps; /* it may fork itself, by a callback */
+static atomic_int forking, stepping; /* threads that do so */
+static _Thread_local bool steps;     /* it may fork itself, by a callback */
 
 static void before_fork(void)
 {
-    if (!steps)
-        pthread_rwlock_wrlock(&forks);
+    forking++;
+    while (stepping > (steps ? 1 : 0))
+        sleep_ms(1);
 }
 
 static void after_fork(void)
 {
-    if (!steps)
-        pthread_rwlock_unlock(&forks);
+    forking--;
 }
 
-/* There the lock belongs to no thread. */
 static void after_fork_in_child(void)
 {
-    forks = (pthread_rwlock_t)FORKS;
+    forking = stepping = 0;
     steps = false;
+}
+
+static void pump_step(sqlock *m)
+{
+    for (stepping++; forking > 0; stepping++) {
+        stepping--;
+        sleep_ms(1);
+    }
+    steps = true;
+    sqlock_loop_step(m);
+    steps = false;
+    stepping--;
 }
 
 static void watch_forks(void)
@@ -57,13 +68,8 @@ static void *pump_main(void *arg)
     struct pump *p = arg;
     struct pollfd fds[2] = {{sqlock_loop_fd(p->m), POLLIN, 0}, {p->stop, POLLIN, 0}};
 
-    while (poll(fds, 2, -1) < 0 || fds[1].revents == 0) {
-        pthread_rwlock_rdlock(&forks);
-        steps = true;
-        sqlock_loop_step(p->m);
-        steps = false;
-        pthread_rwlock_unlock(&forks);
-    }
+    while (poll(fds, 2, -1) < 0 || fds[1].revents == 0)
+        pump_step(p->m);
     return NULL;
 }
 
