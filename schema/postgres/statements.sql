@@ -1475,7 +1475,7 @@ WITH q AS (
     FROM s CROSS JOIN LATERAL (
         SELECT w.ticket, w.owner, w.client, w.ttl, w.label, w.grace FROM {waiter} w
         WHERE w.ns = s.ns AND w.name = s.name
-          AND EXISTS (SELECT 1 FROM {client} p WHERE p.id = w.client AND {living})
+          AND (w.client = :client OR EXISTS (SELECT 1 FROM {client} p WHERE p.id = w.client AND {living}))
         ORDER BY w.ns, w.name, w.ticket LIMIT 1) f
 ), own AS (
     SELECT f.ticket, f.owner, f.client, f.ttl, f.label, f.grace
