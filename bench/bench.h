@@ -205,7 +205,7 @@ struct bench_ratio bench_renew(const struct bench_db *db, int runs);
 /* Waiters of a lock that stays held: so many threads of each process. */
 struct bench_held {
     int processes, threads;
-    double statements_per_s, commits_per_s; /* while it is held; below 0: nobody knows */
+    double statements_per_s, commits_per_s; /* while it is held; unknown: below 0 */
     double client_cpu, server_cpu;          /* of one core, while it is held */
     double first_us;                        /* from its release to the first grant */
     double all_us;                          /* and until all had it for a moment */

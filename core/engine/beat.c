@@ -105,15 +105,19 @@ static void beat_read(sqlock *m, const sqlock_rows *rows, int64_t sent)
     beat_note_best(m, best, sent);
 }
 
+/* Only the session that listens may say that its own life shows the client's: others could end
+ * sooner. While something else uses it, the time has to do. */
 void beat_run(sqlock *m)
 {
+    const int by_session = m->queue.hears && (!m->conns[0].busy || m->queue.hearing);
     sqlock_value values[] = {value_bytes(m->queue.client, sizeof m->queue.client),
-                             value_int(QUEUE_ALIVE_US), value_int(m->queue.hears)};
+                             value_int(QUEUE_ALIVE_US), value_int(by_session)};
     int64_t sent;
     sqlock_rows rows;
 
     rows_init(&rows);
-    if (queue_send(m, SQLOCK_STMT_BEAT, values, &rows, &sent, NULL) == 0) {
+    if (queue_send(m, by_session ? POOL_RESERVED : POOL_RENEWALS, SQLOCK_STMT_BEAT, values, &rows,
+                   &sent, NULL) == 0) {
         queue_lives(m, sent);
         beat_read(m, &rows, sent);
         m->queue.beat_at = sent + beat_interval(m, sent);

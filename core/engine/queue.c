@@ -245,12 +245,10 @@ int64_t queue_errand_end(sqlock *m, int64_t now)
     return now + time_max(time_min(time_min(m->request_us, ERRAND_MOST), left / 4), ERRAND_LEAST);
 }
 
-int queue_send(sqlock *m, sqlock_stmt stmt, const sqlock_value *values, sqlock_rows *rows,
-               int64_t *out_sent, sqlock_error *err)
+int queue_send(sqlock *m, enum pool_use use, sqlock_stmt stmt, const sqlock_value *values,
+               sqlock_rows *rows, int64_t *out_sent, sqlock_error *err)
 {
-    /* The session that listens shows that this client lives: no other one may say so. */
-    struct errand e = {.use = stmt == SQLOCK_STMT_BEAT && m->queue.hears ? POOL_RESERVED
-                                                                         : POOL_RENEWALS,
+    struct errand e = {.use = use,
                        .stmt = stmt,
                        .values = values,
                        .n = 1,
@@ -280,7 +278,7 @@ static void queue_notify(sqlock *m, const struct answer *a)
         texts_has(m->texts, SQLOCK_STMT_NOTIFY, NULL) != 0)
         return;
     rows_init(&rows);
-    queue_send(m, SQLOCK_STMT_NOTIFY, values, &rows, &sent, NULL);
+    queue_send(m, POOL_RENEWALS, SQLOCK_STMT_NOTIFY, values, &rows, &sent, NULL);
     rows_end(&rows);
 }
 
@@ -296,7 +294,7 @@ static int64_t place_leave(sqlock *m, struct place *p)
     int64_t sent;
 
     rows_init(&rows);
-    queue_send(m, SQLOCK_STMT_LEAVE, values, &rows, &sent, &err);
+    queue_send(m, POOL_RENEWALS, SQLOCK_STMT_LEAVE, values, &rows, &sent, &err);
     answer_clear(&a);
     if (sqlock_rows_count(&rows) > 0)
         answer_read(&rows, 0, &a);

@@ -62,8 +62,8 @@ void place_look_at(struct place *p, int64_t at);
 
 /* A request of the queue's, in a part of the time that the renewals have left. */
 int64_t queue_errand_end(sqlock *m, int64_t now);
-int queue_send(sqlock *m, sqlock_stmt stmt, const sqlock_value *values, sqlock_rows *rows,
-               int64_t *out_sent, sqlock_error *err);
+int queue_send(sqlock *m, enum pool_use use, sqlock_stmt stmt, const sqlock_value *values,
+               sqlock_rows *rows, int64_t *out_sent, sqlock_error *err);
 
 /* For the worker, or a step: when there is something to do, and do it. */
 int64_t queue_due(const sqlock *m);
