@@ -104,13 +104,13 @@ TEST(test_P21_try_does_not_overtake_a_waiter, a, b)
     assert_true(is_free(a, "nightly"));
 }
 
-/* From the release to the grant of one that has waited for long. The best of several: the machine
- * may be busy. A look would come after half a second. */
-static int64_t hand_over(sqlock *a, sqlock *b, int lost)
+/* From the release to the grant of one that has waited for long. The best of several, up to one
+ * that is good enough: the machine may be busy. A look would come after half a second. */
+static int64_t hand_over(sqlock *a, sqlock *b, int lost, int64_t enough_us)
 {
     int64_t best = INT64_MAX;
 
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < 20 && best > enough_us; i++) {
         sqlock_lock *lock = take(a, "nightly");
         struct waiter t;
         int64_t released;
@@ -130,14 +130,14 @@ static int64_t hand_over(sqlock *a, sqlock *b, int lost)
 
 TEST(test_P22_release_calls_the_waiter_at_once, a, b)
 {
-    assert_between(0, hand_over(a, b, -1), 50000);
+    assert_between(0, hand_over(a, b, -1, 50000), 50000);
 }
 
 /* The release is sent again, and finds that it has passed the lock on. */
 TEST(test_P22_release_whose_reply_was_lost_calls_the_waiter_too, a, b)
 {
-    assert_between(0, hand_over(a, b, SQLOCK_STMT_RELEASE), 100000);
-    assert_between(0, hand_over(a, b, SQLOCK_STMT_PASS), 100000);
+    assert_between(0, hand_over(a, b, SQLOCK_STMT_RELEASE, 100000), 100000);
+    assert_between(0, hand_over(a, b, SQLOCK_STMT_PASS, 100000), 100000);
 }
 
 static long requests(void)
@@ -147,8 +147,9 @@ static long requests(void)
 
 enum { TAKERS = 8 };
 
-/* The release of one is the grant of another. A place in the queue is for the first one, and for
- * one that has waited for a moment. */
+/* The release of one is the grant of another: it would be two requests or more for each grant. A
+ * place in the queue is for the first one, and for one that has waited for a moment, as all do on a
+ * slow machine. */
 TEST_IF(PASSES, test_P22_lock_goes_from_thread_to_thread_by_one_request, a)
 {
     pthread_t threads[TAKERS];
@@ -161,7 +162,7 @@ TEST_IF(PASSES, test_P22_lock_goes_from_thread_to_thread_by_one_request, a)
     give(lock);
     for (int i = 0; i < TAKERS; i++)
         pthread_join(threads[i], NULL);
-    assert_between(TAKERS * PASSES_MOST, requests() - before, TAKERS * PASSES_MOST * 3 / 2);
+    assert_between(TAKERS * PASSES_MOST, requests() - before, TAKERS * PASSES_MOST * 2 - 1);
     assert_true(is_free(a, "nightly"));
 }
 
