@@ -209,7 +209,8 @@ int call_hear(sqlock *m, struct conn *c, int64_t until, sqlock_rows *rows, sqloc
     return rc;
 }
 
-/* The label is a text, and too long to be zeroed as a whole. */
+/* The label is a text, and too long to be zeroed as a whole. What comes after it is set with
+ * has_next. */
 void answer_clear(struct answer *a)
 {
     memset(a, 0, offsetof(struct answer, label));
@@ -228,6 +229,17 @@ static int answer_read_id(const sqlock_rows *rows, size_t row, size_t column,
     return 1;
 }
 
+static void answer_read_next(const sqlock_rows *rows, size_t row, struct answer *out)
+{
+    const struct rows_line line = rows_line(rows, row);
+    int is_grant = line_int(line, SQLOCK_COL_NEXT_GRANT, 0) == 1;
+
+    out->has_next = answer_read_id(rows, row, SQLOCK_COL_NEXT_CLIENT, out->next_client) &&
+                    answer_read_id(rows, row, SQLOCK_COL_NEXT_OWNER, out->next_owner);
+    out->next_token = is_grant ? line_int(line, SQLOCK_COL_NEXT_TOKEN, 0) : 0;
+    out->next_left = is_grant ? line_int(line, SQLOCK_COL_NEXT_LEFT, 0) : 0;
+}
+
 void answer_read(const sqlock_rows *rows, size_t row, struct answer *out)
 {
     const struct rows_line line = rows_line(rows, row);
@@ -240,12 +252,9 @@ void answer_read(const sqlock_rows *rows, size_t row, struct answer *out)
     out->now = line_int(line, SQLOCK_COL_NOW, 0);
     out->since = line_int(line, SQLOCK_COL_SINCE, 0);
     out->place = line_int(line, SQLOCK_COL_QUEUE_PLACE, 0);
-    out->has_next = answer_read_id(rows, row, SQLOCK_COL_NEXT_CLIENT, out->next_client) &&
-                    answer_read_id(rows, row, SQLOCK_COL_NEXT_OWNER, out->next_owner);
-    if (out->has_next && line_int(line, SQLOCK_COL_NEXT_GRANT, 0) == 1) {
-        out->next_token = line_int(line, SQLOCK_COL_NEXT_TOKEN, 0);
-        out->next_left = line_int(line, SQLOCK_COL_NEXT_LEFT, 0);
-    }
+    out->has_next = 0;
+    if (line.n > SQLOCK_COL_NEXT_CLIENT)
+        answer_read_next(rows, row, out);
     if ((label = rows_bytes(rows, row, SQLOCK_COL_LABEL, &len)) == NULL)
         return;
     len = len <= LABEL_MAX ? len : text_whole(label, LABEL_MAX);

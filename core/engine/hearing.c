@@ -40,8 +40,6 @@ void hearing_lend(sqlock *m)
 
 void hearing_take_back(sqlock *m)
 {
-    if (m->queue.hear_at <= sqlock_now_us())
-        return;
     m->queue.hear_at = 0;
     worker_wake(m, 0);
 }

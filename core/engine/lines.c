@@ -37,6 +37,8 @@ static struct line *line_find(const sqlock *m, const char *ns, size_t ns_len, co
 
 struct line *line_of(const sqlock_lock *lock)
 {
+    if (lock->m->queue.names.n == 0)
+        return NULL;
     return line_find(lock->m, lock->ns, lock->ns_len, lock->name, lock->name_len);
 }
 

@@ -193,7 +193,8 @@ static void op_done_locked(sqlock_op *op, int code)
     op->driven_by = NULL;
     op->code = code;
     op->done = 1;
-    queue_end(op, code);
+    if (op->in_queue != NULL)
+        queue_end(op, code);
     ops_plan(op);
     if (op->fd >= 0)
         sqlock_wake_set(op->fd);

@@ -128,8 +128,6 @@ void queue_end(sqlock_op *op, int code)
     struct place *p = op->in_queue;
     sqlock *m = op->m;
 
-    if (p == NULL)
-        return;
     op->in_queue = NULL;
     p->op = NULL;
     line_part(p);

@@ -23,7 +23,7 @@ static int waiting_is_worth_a_place(const sqlock_op *op)
  * needs a place. */
 static int waiting_joins(sqlock_op *op)
 {
-    if (op->m->queue.owners.n == 0 || line_of(op->lock) == NULL)
+    if (line_of(op->lock) == NULL)
         return 0;
     if (texts_has(op->m->texts, SQLOCK_STMT_PASS, NULL) != 0) {
         op->phase = ACQUIRE_QUEUE;

@@ -109,11 +109,13 @@ static int answers_take(const struct pg_call *call, PGresult *const *answers, si
 
     while (i + 1 < n && PQntuples(answers[i]) == 0)
         i++;
-    *out_n = PQntuples(answers[i]);
+    if ((*out_n = PQntuples(answers[i])) == 0)
+        return 0;
     rc = pg_rows_take(answers[i], rows, request);
-    return rc == 0 ? 0 /* else the server has done it */
-                   : sqlock_error_set(call->err, rc, call->applies ? SQLOCK_MAYBE : 0,
-                                      "no memory for the answer");
+    if (rc != 0) /* the server has done it */
+        sqlock_error_set(call->err, rc, call->applies ? SQLOCK_MAYBE : 0,
+                         "no memory for the answer");
+    return rc;
 }
 
 /* n: one step, or so many in a packet. */
@@ -172,21 +174,19 @@ static int script_run(struct pg_conn *c, const struct pg_call *call, const sqloc
     const sqlock_step *steps = array ? script->array_steps : script->steps;
     int once = (script->flags & SQLOCK_REQ_ONCE) != 0, n_rows = 0, rc = 0;
     int packets = PG_CAP_GROUPS && !c->adopted && !c->in_tx;
+    const struct pg_call aside = {call->deadline, 0, call->err};
 
     for (size_t i = c->under_way ? c->at.step : 0; rc == 0 && n_rows == 0 && i < n_steps; i += n) {
-        int aside;
-        struct pg_call own;
         struct pg_part parts[PG_GROUPS_MAX];
 
         n = array || !packets ? 1 : script_packet(c, script, stmt, i);
         if (!packets && (steps[i].flags & SQLOCK_STEP_FIRST))
             i++;
-        aside = (steps[i].flags & SQLOCK_STEP_ASIDE) != 0;
-        own = (struct pg_call){call->deadline, call->applies && !aside, call->err};
         for (size_t k = 0; k < n; k++)
             parts[k] = (struct pg_part){{stmt, array, once, i + k, steps[i + k].sql}, p};
         c->at.step = i;
-        rc = script_run_steps(c, &own, parts, n, rows, request, &n_rows);
+        rc = script_run_steps(c, steps[i].flags & SQLOCK_STEP_ASIDE ? &aside : call, parts, n, rows,
+                              request, &n_rows);
     }
     return rc;
 }

@@ -196,7 +196,7 @@ static void scene_prepare(struct scene *s)
         return;
     rc = sqlock_open(s->driver, s->place.url, &s->opts, &s->m, &err);
     /* With so short a time an opening may take too long on a loaded machine. */
-    for (int i = 0; i < 4 && rc == SQLOCK_ETIMEOUT; i++)
+    for (int i = 0; i < 4 && rc != 0 && (err.flags & SQLOCK_RETRY); i++)
         rc = sqlock_open(s->driver, s->place.url, &s->opts, &s->m, &err);
     assert_ok(rc, &err);
     if (s->call->needs & NEEDS_LOCK)
