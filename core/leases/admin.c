@@ -5,6 +5,7 @@
 
 #include "core/engine/arguments.h"
 #include "core/engine/errand.h"
+#include "core/leases/calling.h"
 #include "core/leases/leases.h"
 #include "core/sql/texts.h"
 
@@ -274,7 +275,13 @@ int sqlock_list_waiters(sqlock *m, const char *name, sqlock_waiter_fn fn, void *
 
 /* What comes next. An older schema has no place for a note, and an older driver has no request for
  * it. They can break a lock all the same (P20). */
-enum break_phase { BREAK_NOTED, BREAK_PLAIN, BREAK_PROBE /* does a guard still stand? */ };
+enum break_phase {
+    BREAK_NOTED,
+    BREAK_PLAIN,
+    BREAK_NEXT,   /* who waits for the lock? */
+    BREAK_NOTIFY, /* another client's waiter should look */
+    BREAK_PROBE   /* does a guard still stand? */
+};
 
 static int64_t break_token(const sqlock_op *op)
 {
@@ -286,6 +293,10 @@ static int break_next(sqlock_op *op, int64_t now)
     const sqlock_lock *lock = op->lock;
 
     (void)now;
+    if (op->phase == BREAK_NEXT)
+        return calling_send_look(op);
+    if (op->phase == BREAK_NOTIFY)
+        return calling_send(op);
     if (op->phase == BREAK_PROBE)
         return verb_send_probe(op, break_token(op));
     if (texts_has(op->m->texts, SQLOCK_STMT_BREAK_NOTED, NULL) != 0)
@@ -295,12 +306,21 @@ static int break_next(sqlock_op *op, int64_t now)
                    value_int(break_token(op)));
 }
 
-static void break_done(sqlock_op *op)
+static void break_end(sqlock_op *op)
 {
     if (verb_may_be_guarded(op))
         op->phase = BREAK_PROBE;
     else
         op_done(op, 0);
+}
+
+static void break_done(sqlock_op *op)
+{
+    op->succeeded = 1; /* whatever becomes of the call */
+    if (calling_can(op))
+        op->phase = BREAK_NEXT;
+    else
+        break_end(op);
 }
 
 /* There was no grant to break. After a lost reply we may have broken it ourselves: the row or the
@@ -327,6 +347,14 @@ static void break_answered(sqlock_op *op, const struct answer *a, int64_t now)
         verb_probed(op, a, "broken; no one else gets it until the transaction that guards it ends");
         return;
     }
+    if (op->phase == BREAK_NEXT && calling_found(op, a, now)) {
+        op->phase = BREAK_NOTIFY;
+        return;
+    }
+    if (op->phase == BREAK_NEXT || op->phase == BREAK_NOTIFY) {
+        break_end(op);
+        return;
+    }
     op->phase = BREAK_NOTED;
     if (a->outcome == SQLOCK_OUT_DONE)
         break_done(op);
@@ -344,6 +372,10 @@ static void break_failed(sqlock_op *op, int64_t now)
 
     if (op->phase == BREAK_PROBE) {
         op_done(op, 0);
+        return;
+    }
+    if (op->phase == BREAK_NEXT || op->phase == BREAK_NOTIFY) {
+        break_end(op);
         return;
     }
     op->phase = BREAK_NOTED;

@@ -6,7 +6,7 @@
 
 #include "core/engine/arguments.h"
 #include "core/engine/locks.h"
-#include "core/engine/queue.h"
+#include "core/leases/calling.h"
 #include "core/leases/leases.h"
 #include "core/leases/passing.h"
 #include "core/sql/texts.h"
@@ -23,7 +23,8 @@ enum release_phase {
     RELEASE_GIVE_BACK, /* the release itself, or a withdrawal */
     RELEASE_CAUSE,     /* was the grant broken before it? */
     RELEASE_PROBE,     /* does a guard still stand? */
-    RELEASE_NOTIFY,    /* another client's waiter was offered the lock */
+    RELEASE_NEXT,      /* a withdrawal has freed the lock: who waits for it? */
+    RELEASE_NOTIFY,    /* another client's waiter was offered the lock, or should look */
 };
 
 /* In MariaDB and MySQL a session that skips a locked row waits for the lock for an instant. For
@@ -85,22 +86,19 @@ static void release_done(sqlock_op *op, int64_t now)
 
     lock->pending = PENDING_NOTHING;
     lock_change(lock, LEASE_RELEASED, now, 0);
-    if (op->phase != RELEASE_NOTIFY)
-        release_end(op);
+    if (op->phase == RELEASE_NOTIFY || op->phase == RELEASE_NEXT)
+        op->succeeded = lock->lease.state != SQLOCK_LOST; /* whatever becomes of the call */
     else
-        op->succeeded = lock->lease.state != SQLOCK_LOST; /* whatever becomes of the message */
+        release_end(op);
 }
 
-/* The release has passed the lock on. A waiter of this manager knows it at once. Another client is
- * notified by the database. A waiter that hears nothing looks a moment later. */
+/* A release passes the lock on by itself. A withdrawal only frees it. */
 static void release_note_next(sqlock_op *op, const struct answer *a, int64_t now)
 {
-    if (!a->has_next || queue_call(op->m, a, now) ||
-        texts_has(op->m->texts, SQLOCK_STMT_NOTIFY, NULL) != 0)
-        return;
-    memcpy(op->next_client, a->next_client, sizeof op->next_client);
-    memcpy(op->next_owner, a->next_owner, sizeof op->next_owner);
-    op->phase = RELEASE_NOTIFY;
+    if (calling_is_due(op, a, now))
+        op->phase = RELEASE_NOTIFY;
+    else if (op->lock->token == 0 && a->outcome == SQLOCK_OUT_DONE && calling_can(op))
+        op->phase = RELEASE_NEXT;
 }
 
 static void release_denied(sqlock_op *op, sqlock_why why, int64_t now)
@@ -194,9 +192,10 @@ static int release_next(sqlock_op *op, int64_t now)
                        value_bytes(lock->name, lock->name_len), value_int(lock->token));
     case RELEASE_PROBE:
         return verb_send_probe(op, lock->token);
+    case RELEASE_NEXT:
+        return calling_send_look(op);
     case RELEASE_NOTIFY:
-        return OP_SEND(op, SQLOCK_STMT_NOTIFY, value_bytes(op->next_client, sizeof op->next_client),
-                       value_bytes(op->next_owner, sizeof op->next_owner));
+        return calling_send(op);
     default:
         return lock->token == 0 ? release_send(op, SQLOCK_STMT_WITHDRAW, lock->lost_until)
                                 : passing_send(op, lock->token, now);
@@ -234,7 +233,9 @@ static void release_answered(sqlock_op *op, const struct answer *a, int64_t now)
         return;
     }
     op->phase = RELEASE_BEGIN;
-    if (phase == RELEASE_NOTIFY) {
+    if (phase == RELEASE_NEXT && calling_found(op, a, now)) {
+        op->phase = RELEASE_NOTIFY;
+    } else if (phase == RELEASE_NEXT || phase == RELEASE_NOTIFY) {
         release_end(op);
     } else if (phase == RELEASE_LOOK) {
         if (a->outcome == SQLOCK_OUT_DONE) {
@@ -260,7 +261,7 @@ static void release_failed(sqlock_op *op, int64_t now)
     passing_failed(op);
     if (phase == RELEASE_PROBE) {
         op_done(op, 0);
-    } else if (phase == RELEASE_NOTIFY) {
+    } else if (phase == RELEASE_NEXT || phase == RELEASE_NOTIFY) {
         release_end(op);
     } else if (phase == RELEASE_CAUSE && op->err.code == SQLOCK_ESCHEMA) {
         release_done(op, now);

@@ -152,8 +152,8 @@ typedef enum sqlock_outcome {
  * NULL. */
 enum { SQLOCK_COL_INDEX = 0, SQLOCK_COL_OUTCOME = 1 };
 /* acquire, guarded, renew, release, withdraw, break, break_noted, lease; guard, which has no label
- * (SQLOCK_COL_GUARDS_PLACE); list, which also has name and owner. waiters: the same columns. The
- * token is the ticket, since is when it was queued, and there is no left */
+ * (SQLOCK_COL_GUARDS_PLACE); list, which also has name and owner. waiters: the same columns, and the
+ * client that the owner is one of. The token is the ticket, since is when it was queued, and there is no left */
 enum {
     SQLOCK_COL_TOKEN = 2, /* of the grant made, or in the row */
     SQLOCK_COL_LEFT = 3,  /* of its lease */
@@ -161,7 +161,8 @@ enum {
     SQLOCK_COL_SINCE = 5, /* the time of the grant */
     SQLOCK_COL_LABEL = 6, /* of its holder */
     SQLOCK_COL_NAME = 7,
-    SQLOCK_COL_OWNER = 8
+    SQLOCK_COL_OWNER = 8,
+    SQLOCK_COL_WAITER_CLIENT = 9
 };
 /* queue, release, leave; NULL otherwise */
 enum {

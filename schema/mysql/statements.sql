@@ -1430,7 +1430,7 @@ WHERE w.client = :client;
 -- below :below. Only those who live: others are passed over. The client is looked up for each row.
 -- The bounds are two ranges of one key. The server does not read a comparison of rows as one.
 -- :step
-SELECT 0, {DONE}, w.ticket, NULL, {now}, w.since, w.label, w.name, w.owner
+SELECT 0, {DONE}, w.ticket, NULL, {now}, w.since, w.label, w.name, w.owner, w.client
 FROM {waiter} w FORCE INDEX (PRIMARY)
 WHERE w.ns = :ns AND (w.name = :after AND w.ticket > :ticket OR w.name > :after AND w.name < :below)
   AND (SELECT p.alive_until > {now} FROM {client} p FORCE INDEX (PRIMARY) WHERE p.id = w.client)

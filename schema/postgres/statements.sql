@@ -1414,7 +1414,7 @@ SELECT 0, CASE WHEN pg_notify('sqlock_'::text || encode(:client, 'hex'::text), e
 -- As in list, the bounds are whole keys, and it stops after a page. The client is looked up for each row: joined, all
 -- clients might be read, and the waiters sorted.
 -- :step
-SELECT 0, {DONE}, w.ticket, NULL::bigint, {now}, w.since, w.label, w.name, w.owner
+SELECT 0, {DONE}, w.ticket, NULL::bigint, {now}, w.since, w.label, w.name, w.owner, w.client
 FROM {waiter} w
 WHERE (w.ns, w.name, w.ticket) > (:ns, :after, :ticket) AND (w.ns, w.name) < (:ns, :below)
   AND (SELECT {living} FROM {client} p WHERE p.id = w.client)

@@ -774,7 +774,7 @@ SELECT 0, {DONE} WHERE sqlock_notify(:client, :owner);
 -- A page of those who wait, in the order of their places, behind the ticket :ticket of the name :after, and of names
 -- below :below. Only those who live: others are passed over.
 -- :step
-SELECT 0, {DONE}, w.ticket, NULL, {now} * 1000, w.since * 1000, w.label, w.name, w.owner
+SELECT 0, {DONE}, w.ticket, NULL, {now} * 1000, w.since * 1000, w.label, w.name, w.owner, w.client
 FROM {waiter} w
 WHERE (w.ns, w.name, w.ticket) > (:ns, :after, :ticket) AND (w.ns, w.name) < (:ns, :below)
   AND EXISTS (SELECT 1 FROM {client} p WHERE p.id = w.client AND p.alive_until > {now})

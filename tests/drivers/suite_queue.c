@@ -104,8 +104,11 @@ TEST(test_P21_try_does_not_overtake_a_waiter, a, b)
     assert_true(is_free(a, "nightly"));
 }
 
-/* From the release to the grant of one that has waited for long. The best of several, up to one
- * that is good enough: the machine may be busy. A look would come after half a second. */
+enum { NO_REPLY_LOST = -1, BROKEN = -2 };
+
+/* From the release, or the break, to the grant of one that has waited for long. The best of
+ * several, up to one that is good enough: the machine may be busy. A look would come after half a
+ * second. */
 static int64_t hand_over(sqlock *a, sqlock *b, int lost, int64_t enough_us)
 {
     int64_t best = INT64_MAX;
@@ -120,17 +123,22 @@ static int64_t hand_over(sqlock *a, sqlock *b, int lost, int64_t enough_us)
         if (lost >= 0)
             spy_lose_reply((sqlock_stmt)lost);
         released = now_us();
-        give(lock);
+        if (lost == BROKEN)
+            ok(sqlock_break(a, "nightly", sqlock_lock_token(lock), &said));
+        else
+            give(lock);
         served(&t);
         best = t.ended_us - released < best ? t.ended_us - released : best;
         give(t.lock);
+        if (lost == BROKEN)
+            drop(lock);
     }
     return best;
 }
 
 TEST(test_P22_release_calls_the_waiter_at_once, a, b)
 {
-    assert_between(0, hand_over(a, b, -1, 50000), 50000);
+    assert_between(0, hand_over(a, b, NO_REPLY_LOST, 50000), 50000);
 }
 
 /* The release is sent again, and finds that it has passed the lock on. */
@@ -138,6 +146,12 @@ TEST(test_P22_release_whose_reply_was_lost_calls_the_waiter_too, a, b)
 {
     assert_between(0, hand_over(a, b, SQLOCK_STMT_RELEASE, 100000), 100000);
     assert_between(0, hand_over(a, b, SQLOCK_STMT_PASS, 100000), 100000);
+}
+
+/* It would look after a second. */
+TEST(test_P22_break_calls_the_waiter_too, a, b)
+{
+    assert_between(0, hand_over(a, b, BROKEN, 100000), 100000);
 }
 
 static long requests(void)

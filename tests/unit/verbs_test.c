@@ -5,7 +5,11 @@
 #include "core/engine/locks.h"
 #include "core/leases/leases.h"
 #include "core/sql/requests.h"
+#include "core/sql/rows.h"
+#include "core/sql/texts.h"
 #include "tests/lib/check.h"
+
+extern const sqlock_dialect sqlock_fake_dialect;
 
 #define NOW   INT64_C(1000000000)
 #define TTL   INT64_C(30000000)
@@ -263,6 +267,45 @@ TEST(test_release_of_a_guarded_lock_says_whether_a_guard_still_stands)
             fail_request(SQLOCK_EUNREACH, SQLOCK_RETRY, NOW);
         assert_done(guarded ? SQLOCK_EGUARDED : 0);
     }
+}
+
+/* A withdrawal frees the lock and passes it on to no one. */
+TEST(test_P22_withdrawal_of_a_grant_calls_who_waits)
+{
+    static const unsigned char client[SQLOCK_OWNER_SIZE] = {1}, owner[SQLOCK_OWNER_SIZE] = {2};
+    struct answer found = {.outcome = SQLOCK_OUT_DONE, .sent = NOW, .now = NOW, .received = NOW};
+    struct texts *texts = NULL;
+    sqlock_error err;
+
+    assert_int_equal(texts_render(&sqlock_fake_dialect, NULL, NULL, &texts, &err), 0);
+    for (int waits = 0; waits < 2; waits++) {
+        sqlock_rows *rows = rows_new();
+
+        begin(&release_verb, 0);
+        s.m.texts = texts;
+        assert_next(SQLOCK_STMT_WITHDRAW, NOW);
+        answer(SQLOCK_OUT_DONE, NOW);
+        assert_true(s.op.succeeded && !s.op.decided);
+        assert_next(SQLOCK_STMT_WAITERS, NOW);
+        if (waits) {
+            sqlock_rows_add(rows, 0);
+            for (int i = 0; i < SQLOCK_COL_OWNER; i++)
+                sqlock_rows_put_null(rows);
+            sqlock_rows_put_bytes(rows, owner, sizeof owner);
+            sqlock_rows_put_bytes(rows, client, sizeof client);
+        }
+        found.rows = rows;
+        s.op.verb->on_answer(&s.op, &found, NOW);
+        if (waits) {
+            assert_next(SQLOCK_STMT_NOTIFY, NOW);
+            assert_memory_equal(s.op.request.values[0].data, client, sizeof client);
+            assert_memory_equal(s.op.request.values[1].data, owner, sizeof owner);
+            fail_request(SQLOCK_EUNREACH, SQLOCK_RETRY, NOW);
+        }
+        assert_done(0);
+        rows_free(rows);
+    }
+    texts_free(texts);
 }
 
 TEST_MAIN_EACH(NULL, NULL)
