@@ -110,8 +110,8 @@ static void end_caller(struct caller *c)
     sqlock_cancel_free(c->opts.cancel);
 }
 
-/* Who comes first leads, mostly the first of them. Managers that are stepped have no thread for
- * each caller. */
+/* Who waits first for the connection leads. That is to be an acquire, because a break cannot be
+ * cancelled. Managers that are stepped have no thread for each caller. */
 static void gather(void)
 {
     atomic_store(&crowd.shut, 1);
@@ -123,7 +123,7 @@ static void gather(void)
     }
     for (int i = 0; i < MEMBERS; i++) {
         start_caller(&crowd.callers[i], names[i]);
-        sleep_ms(patience_ms(50)); /* it waits for the connection */
+        sleep_ms(patience_ms(i == 0 ? 300 : 50)); /* it waits for the connection */
     }
     atomic_store(&crowd.shut, 0);
     assert_soon(atomic_load(&crowd.size) != 0, patience_ms(3000));
@@ -176,6 +176,7 @@ static void cancel_leader(void)
     struct caller *c = crowd.leader;
     int64_t fired = now_us();
 
+    assert_int_equal(c->token, 0);
     sqlock_cancel_fire(c->opts.cancel);
     end_caller(c);
     assert_between(0, c->ended - fired, late_ms(100) * INT64_C(1000));
