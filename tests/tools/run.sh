@@ -58,10 +58,12 @@ finish()
 trap finish EXIT
 trap 'finish; exit 130' HUP INT TERM
 
-# Under a sanitizer everything takes longer, and client libraries' own faults are not looked at.
+# Under a sanitizer everything takes longer, and client libraries' own faults are not looked at. Tests are more patient
+# there, and what keeps both cores busy does not run there: so more of them at a time.
 prepare_sanitizer()
 {
     local known=$build/san.supp
+    [ -z "${SAN:-}" ] || jobs=${JOBS:-$((cores * 3))}
     case ${SAN:-} in
     address)
         grep '^leak:' tests/tools/san.supp >"$known"
