@@ -53,6 +53,7 @@ struct my_conn {
     int adopted;                     /* my is the application's, borrowed */
     int ended; /* ... and its transaction ended with the last of our statements */
     unsigned long thread_id;
+    int64_t answered; /* when the last answer had come */
     const sqlock_script *scripts;
 };
 

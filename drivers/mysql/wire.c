@@ -6,6 +6,8 @@
 
 #include "mysql.h"
 
+#define FRESH_US 100 /* after an answer within this time the socket is not looked at */
+
 int my_is_cancelled(const struct my_conn *c)
 {
     return c->call != 0 && atomic_load(&c->cancelled) == c->call;
@@ -55,17 +57,19 @@ int my_wait(struct my_conn *c, const struct my_call *call, const struct my_op *o
 
 /* If the session has ended already, that must be noticed now: after the request is sent, no one
  * knows whether the server read it before it ended. An idle server sends nothing but its
- * good-bye. */
+ * good-bye. The look takes a system call. It is left out just after an answer: a session that ends
+ * in so short a time could as well have ended after the look. */
 static int wire_ready(struct my_conn *c, const struct my_call *call)
 {
-    int fd = my_client_socket(c->my);
+    int64_t now = sqlock_now_us();
 
     if (c->broken || mysql_thread_id(c->my) != c->thread_id ||
-        sqlock_wait_fd(fd, POLLIN, -1, sqlock_now_us()) != 0)
+        (now > c->answered + FRESH_US &&
+         sqlock_wait_fd(my_client_socket(c->my), POLLIN, -1, now) != 0))
         return my_fail_ended(c, call);
     if (my_is_cancelled(c))
         return sqlock_error_set(call->err, SQLOCK_ECANCELLED, 0, "cancelled before it was sent");
-    if (sqlock_now_us() >= call->deadline)
+    if (now >= call->deadline)
         return sqlock_error_set(call->err, SQLOCK_ETIMEOUT, 0, "no time left to send the request");
     return 0;
 }
@@ -203,10 +207,11 @@ static int query_answers(struct my_conn *c, struct my_call *call, const char *sq
 
 int my_query_all(struct my_conn *c, struct my_call *call, const char *sql, size_t len)
 {
+    int tls = mysql_get_ssl_cipher(c->my) != NULL, rc = 0;
     struct my_quiet quiet;
-    int rc = 0;
 
-    my_quiet_begin(&quiet);
+    if (tls) /* without it, no write raises a signal */
+        my_quiet_begin(&quiet);
     if (!c->under_way) {
         rc = query_begin(c, call, sql, len);
     } else {
@@ -215,7 +220,10 @@ int my_query_all(struct my_conn *c, struct my_call *call, const char *sql, size_
     }
     if (rc == 0)
         rc = query_answers(c, call, sql, len);
-    my_quiet_end(&quiet);
+    if (tls)
+        my_quiet_end(&quiet);
+    if (rc == 0)
+        c->answered = sqlock_now_us();
     c->under_way = rc == SQLOCK_NOT_YET;
     c->at.statement = call->at;
     c->at.applied = call->applied;
