@@ -66,18 +66,22 @@ NOT_COPIED void mutex_unlock(mutex *m)
     pthread_mutex_unlock(&m->native);
 }
 
+static pthread_once_t cond_once = PTHREAD_ONCE_INIT;
+static pthread_condattr_t cond_attr;
+static int cond_rc;
+
+static void cond_attr_init(void)
+{
+    if ((cond_rc = pthread_condattr_init(&cond_attr)) == 0)
+        pthread_condattr_setclock(&cond_attr, CLOCK_MONOTONIC);
+}
+
+/* Each op has a condition. */
 int cond_init(cond *c)
 {
-    pthread_condattr_t attr;
-    int rc;
-
+    pthread_once(&cond_once, cond_attr_init);
     c->sleepers = NULL;
-    if ((rc = pthread_condattr_init(&attr)) != 0)
-        return rc;
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    rc = pthread_cond_init(&c->native, &attr);
-    pthread_condattr_destroy(&attr);
-    return rc;
+    return cond_rc != 0 ? cond_rc : pthread_cond_init(&c->native, &cond_attr);
 }
 
 void cond_free(cond *c)

@@ -255,7 +255,8 @@ void answer_read(const sqlock_rows *rows, size_t row, struct answer *out)
     out->has_next = 0;
     if (line.n > SQLOCK_COL_NEXT_CLIENT)
         answer_read_next(rows, row, out);
-    if ((label = rows_bytes(rows, row, SQLOCK_COL_LABEL, &len)) == NULL)
+    if (line.n <= SQLOCK_COL_LABEL ||
+        (label = rows_bytes(rows, row, SQLOCK_COL_LABEL, &len)) == NULL)
         return;
     len = len <= LABEL_MAX ? len : text_whole(label, LABEL_MAX);
     assert(len <= LABEL_MAX);

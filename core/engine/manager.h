@@ -199,8 +199,6 @@ struct sqlock_op {
     int decided;            /* the verb called op_done() with code */
     int succeeded;          /* what was wanted is done, and only a look is left */
     int looks;              /* that saw a guard, in a row */
-    int64_t token;          /* of a grant that came too late and is given back */
-    int64_t not_after;      /* the last request does nothing after that, by the server's clock */
     int64_t begun;
     int64_t deadline; /* TIME_NEVER: no deadline */
     int64_t next_at;
@@ -213,9 +211,7 @@ struct sqlock_op {
     int patient;          /* it cannot have the reserved connection, and waits for another */
     int stale;            /* the attempt used a connection that was open before */
     int64_t server;       /* the server of that connection (sqlock.server) */
-    int denials;          /* denials by the database, in a row */
     int retries_at_once;  /* retries without a pause, in a row */
-    int late;             /* grants that came too late, in a row */
     int refused;          /* SQLOCK_EBUSY or SQLOCK_EGUARDED, if the last answer was that */
     sqlock_holder holder; /* at the last refusal */
     int64_t held_until;   /* end of that holder's lease, unless it is released before */
@@ -253,12 +249,26 @@ struct sqlock_op {
     struct place *in_queue; /* its place in the database's queue; NULL: none */
     int parked;             /* it sleeps there until it is called, or until next_at */
     sqlock_op *sleeper;     /* the op of the same thread on whose wake that one sleeps; NULL: op */
-    int queued;             /* the last answer was to QUEUE */
-    unsigned char next_client[SQLOCK_OWNER_SIZE], next_owner[SQLOCK_OWNER_SIZE]; /* for NOTIFY */
-    int passes;             /* others wait for the lock that it gives back */
-    sqlock_lock *next_lock; /* of a waiter to whom a request may pass the lock on */
 
     struct cancel_listener listener; /* listens to a cancel object */
+
+    /* Each verb's own, and what several have in common. */
+    struct {
+        int64_t token;     /* of a grant that came too late and is given back */
+        int64_t not_after; /* the last request does nothing after that, by the server's clock */
+        int late;          /* grants that came too late, in a row */
+        int queued;        /* the last answer was to QUEUE */
+    } acquire;
+    struct {
+        int denials; /* by the database, in a row */
+    } renew;
+    struct {
+        int passes;        /* others wait for the lock that is given back */
+        sqlock_lock *next; /* of a waiter to whom the request may pass it on */
+    } pass;
+    struct {
+        unsigned char client[SQLOCK_OWNER_SIZE], owner[SQLOCK_OWNER_SIZE]; /* for NOTIFY */
+    } call;
 };
 
 struct sqlock_cancel {

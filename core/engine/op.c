@@ -131,8 +131,8 @@ static int op_take_result(sqlock_op *op, sqlock_lock **out_lock, sqlock_error *e
     }
     list_remove(&op->in_manager);
     m->refs++; /* op's lock may hold the last reference to the manager */
-    if (op->next_lock != NULL)
-        lock_unref_locked(op->next_lock);
+    if (op->pass.next != NULL)
+        lock_unref_locked(op->pass.next);
     lock_unref_locked(op->lock);
     manager_unref_locked(m);
     code = op->code;

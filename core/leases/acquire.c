@@ -32,11 +32,11 @@ static int acquire_send(sqlock_op *op, int64_t now)
     const sqlock_lock *lock = op->lock;
     const char *label = lock_label(lock);
 
-    op->not_after = verb_not_after(op, lock, now);
+    op->acquire.not_after = verb_not_after(op, lock, now);
     return OP_SEND(op, SQLOCK_STMT_ACQUIRE, value_bytes(lock->ns, lock->ns_len),
                    value_bytes(lock->name, lock->name_len),
                    value_bytes(lock->owner, sizeof lock->owner), value_int(lock->lease.ttl),
-                   value_int(op->not_after), value_int(op->m->grace_us),
+                   value_int(op->acquire.not_after), value_int(op->m->grace_us),
                    value_bytes(label, strlen(label)));
 }
 
@@ -53,7 +53,7 @@ static int acquire_next(sqlock_op *op, int64_t now)
     if (op->parked)
         return 0;
     if (lock->given_back != 0) {
-        op->token = lock->given_back;
+        op->acquire.token = lock->given_back;
         op->phase = ACQUIRE_GIVE_BACK;
     } else if ((op->phase == ACQUIRE_GRANT || op->phase == ACQUIRE_QUEUE) && verb_must_lengthen(op))
         op->phase = ACQUIRE_LENGTHEN;
@@ -65,7 +65,7 @@ static int acquire_next(sqlock_op *op, int64_t now)
                        value_bytes(lock->name, lock->name_len),
                        value_bytes(lock->owner, sizeof lock->owner));
     case ACQUIRE_GIVE_BACK:
-        return passing_send(op, op->token, now);
+        return passing_send(op, op->acquire.token, now);
     case ACQUIRE_BEAT:
     case ACQUIRE_QUEUE:
         return waiting_send(op, now);
@@ -86,7 +86,7 @@ static void acquire_wait_on(sqlock_op *op, int64_t left, int64_t now)
         op_again(op, op->deadline);
         return;
     }
-    if (waiting_in_queue(op, left, op->queued, last, now))
+    if (waiting_in_queue(op, left, op->acquire.queued, last, now))
         return;
     spread = last == TIME_NEVER ? 0 : time_min(last - now, op->deadline - last) / 2;
     if (spread > 0)
@@ -102,7 +102,7 @@ static void acquire_note_refusal(sqlock_op *op, int code, const struct answer *a
     assert(op->err.code == code);
     op->refusal = op->err;
     op->refused = op->unsure ? 0 : code;
-    op->retries_at_once = op->late = 0;
+    op->retries_at_once = op->acquire.late = 0;
     if (op->unsure)
         verb_early(op, a, now);
     else if (op->once || op->settle)
@@ -198,7 +198,7 @@ static void acquire_skipped(sqlock_op *op, const struct answer *a, int64_t now)
         op->retries_at_once = LOCKED_TRIES;
     if (!op->refused)
         acquire_note_skipped(op);
-    if (op->queued)
+    if (op->acquire.queued)
         op->phase = ACQUIRE_QUEUE;
     if (now >= op_last_try(op))
         acquire_locked(op, now);
@@ -247,7 +247,7 @@ static void acquire_end_too_slow(sqlock_op *op, int ended)
                                  ended ? SQLOCK_RETRY : SQLOCK_MAYBE,
                                  "the database is too slow for a lease of %lld ms: %d grants "
                                  "arrived with less than half of it left",
-                                 (long long)(op->lock->lease.ttl / 1000), op->late));
+                                 (long long)(op->lock->lease.ttl / 1000), op->acquire.late));
 }
 
 /* This owner was released, and is never granted the lock again (P5). */
@@ -262,7 +262,8 @@ static void acquire_ended(sqlock_op *op, sqlock_why why, int64_t now)
 static void acquire_gave_back(sqlock_op *op, const struct answer *a, int64_t now)
 {
     sqlock_lock *lock = op->lock;
-    int ended = a->outcome == SQLOCK_OUT_DONE || answer_why(a, op->token) != SQLOCK_WHY_NONE;
+    int ended =
+        a->outcome == SQLOCK_OUT_DONE || answer_why(a, op->acquire.token) != SQLOCK_WHY_NONE;
 
     if (passing_answered(op, a, now))
         return;
@@ -292,12 +293,12 @@ void verb_granted(sqlock_op *op, const struct answer *a, int64_t now)
     }
     op->unsure = 1; /* it is ours in the database, and must be given back if we stop here */
     sqlock_error_set(&op->err, SQLOCK_ETIMEOUT, SQLOCK_RETRY, "the grant came too late");
-    if (++op->late < LATE_GRANTS) {
+    if (++op->acquire.late < LATE_GRANTS) {
         op_retry_at_once(op, now);
     } else if (op->lock->pending == PENDING_IMPORT) {
         acquire_end_too_slow(op, 1);
     } else {
-        op->token = a->token;
+        op->acquire.token = a->token;
         op->phase = ACQUIRE_GIVE_BACK;
     }
 }
@@ -364,7 +365,7 @@ static void acquire_judge(sqlock_op *op, const struct answer *a, int64_t now)
 
 static void acquire_answered(sqlock_op *op, const struct answer *a, int64_t now)
 {
-    op->queued = op->phase == ACQUIRE_QUEUE;
+    op->acquire.queued = op->phase == ACQUIRE_QUEUE;
     switch ((enum acquire_phase)op->phase) {
     case ACQUIRE_LENGTHEN:
         verb_lengthened(op);
@@ -397,14 +398,14 @@ static void acquire_failed(sqlock_op *op, int64_t now)
     op->phase = ACQUIRE_GRANT;
     passing_failed(op);
     if (phase == ACQUIRE_GIVE_BACK && maybe)
-        op->lock->given_back = op->token;
+        op->lock->given_back = op->acquire.token;
     if (phase == ACQUIRE_GIVE_BACK && !op->settle) {
         acquire_end_too_slow(op, 0);
         return;
     }
     if ((phase == ACQUIRE_GRANT || phase == ACQUIRE_QUEUE) && maybe &&
-        op->not_after > op->lock->lost_until)
-        op->lock->lost_until = op->not_after;
+        op->acquire.not_after > op->lock->lost_until)
+        op->lock->lost_until = op->acquire.not_after;
     op_failed(op, now);
 }
 

@@ -390,7 +390,7 @@ static void break_failed(sqlock_op *op, int64_t now)
     op_failed(op, now);
 }
 
-static const struct verb break_verb = {break_next, break_answered, break_failed};
+const struct verb break_verb = {break_next, break_answered, break_failed};
 
 int sqlock_break(sqlock *m, const char *name, int64_t token, sqlock_error *err)
 {

@@ -50,13 +50,13 @@ int calling_is_due(sqlock_op *op, const struct answer *a, int64_t now)
     if (!a->has_next || queue_call(op->m, a, now) ||
         texts_has(op->m->texts, SQLOCK_STMT_NOTIFY, NULL) != 0)
         return 0;
-    memcpy(op->next_client, a->next_client, sizeof op->next_client);
-    memcpy(op->next_owner, a->next_owner, sizeof op->next_owner);
+    memcpy(op->call.client, a->next_client, sizeof op->call.client);
+    memcpy(op->call.owner, a->next_owner, sizeof op->call.owner);
     return 1;
 }
 
 int calling_send(sqlock_op *op)
 {
-    return OP_SEND(op, SQLOCK_STMT_NOTIFY, value_bytes(op->next_client, sizeof op->next_client),
-                   value_bytes(op->next_owner, sizeof op->next_owner));
+    return OP_SEND(op, SQLOCK_STMT_NOTIFY, value_bytes(op->call.client, sizeof op->call.client),
+                   value_bytes(op->call.owner, sizeof op->call.owner));
 }

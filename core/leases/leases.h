@@ -4,6 +4,25 @@
 #include "core/engine/op.h"
 
 extern const struct verb acquire_verb, renew_verb, release_verb;
+/* Each of these keeps in op->work what it needs: break_verb the token (int64_t), sweep_verb a
+ * struct sweep, the registers' what stands below. opening_verb keeps nothing. */
+extern const struct verb break_verb, sweep_verb, register_get_verb, register_set_verb, opening_verb;
+
+/* What register_get_verb and register_set_verb work on. */
+struct look {
+    void *buf; /* NULL: only length and version are wanted */
+    size_t size, len;
+    int64_t version;
+    int fits;
+};
+
+struct change {
+    const void *value;
+    size_t len;
+    int64_t expected;
+    int64_t version; /* the new version; after a conflict, the present one */
+    int conflict;
+};
 
 /* How they begin, for the blocking calls, settle and the calls for event loops. */
 int acquire_start(sqlock_lock *lock, int32_t wait_ms, sqlock_cancel *cancel, sqlock_op **out_op,

@@ -16,13 +16,13 @@ static sqlock_lock *passing_next(sqlock_op *op, int64_t now)
 {
     struct place *p = queue_is_alive(op->m, now) ? line_next(op->lock, now) : NULL;
 
-    assert(op->next_lock == NULL);
+    assert(op->pass.next == NULL);
     if (p == NULL)
         return NULL;
     p->sent = 1;
-    op->next_lock = p->op->lock;
-    op->next_lock->refs++;
-    return op->next_lock;
+    op->pass.next = p->op->lock;
+    op->pass.next->refs++;
+    return op->pass.next;
 }
 
 static int passing_send_release(sqlock_op *op, int64_t token)
@@ -37,7 +37,7 @@ static int passing_send_release(sqlock_op *op, int64_t token)
 /* Others wait, or may. */
 static int passing_is_due(const sqlock_op *op)
 {
-    return (op->passes || op->lock->contended || op->m->queue.owners.n > 0) &&
+    return (op->pass.passes || op->lock->contended || op->m->queue.owners.n > 0) &&
            texts_has(op->m->texts, SQLOCK_STMT_PASS, NULL) == 0;
 }
 
@@ -51,7 +51,7 @@ int passing_send(sqlock_op *op, int64_t token, int64_t now)
     const char *label;
     int64_t not_after;
 
-    if (!due || (next == NULL && !op->passes && !lock->contended))
+    if (!due || (next == NULL && !op->pass.passes && !lock->contended))
         return passing_send_release(op, token);
     if (next != NULL)
         gets = next;
@@ -121,28 +121,28 @@ static void passing_tell(sqlock_op *op, const struct answer *a, const sqlock_loc
 
 int passing_answered(sqlock_op *op, const struct answer *a, int64_t now)
 {
-    sqlock_lock *next = op->next_lock;
+    sqlock_lock *next = op->pass.next;
 
     line_passes(op->lock, 0);
-    op->next_lock = NULL;
+    op->pass.next = NULL;
     if (next != NULL) {
         passing_tell(op, a, next);
         lock_unref_locked(next);
     }
     if (a->outcome != SQLOCK_OUT_QUEUED)
         return 0;
-    op->passes = 1;
+    op->pass.passes = 1;
     op_again(op, now);
     return 1;
 }
 
 void passing_failed(sqlock_op *op)
 {
-    sqlock_lock *next = op->next_lock;
+    sqlock_lock *next = op->pass.next;
     struct place *p = next != NULL ? queue_find(op->m, next->owner) : NULL;
 
     line_passes(op->lock, 0);
-    op->next_lock = NULL;
+    op->pass.next = NULL;
     if (next == NULL)
         return;
     if (p != NULL) {

@@ -26,13 +26,6 @@ static void register_go_on(sqlock_op *op, int outcome, int64_t now)
 
 /* ---- get ------------------------------------------------------------------------------------- */
 
-struct look {
-    void *buf; /* NULL: only length and version are wanted */
-    size_t size, len;
-    int64_t version;
-    int fits;
-};
-
 static void register_seen(struct look *l, const sqlock_rows *rows)
 {
     const void *value = rows_bytes(rows, 0, SQLOCK_COL_VALUE, &l->len);
@@ -62,7 +55,7 @@ static void register_get_answered(sqlock_op *op, const struct answer *a, int64_t
     op_done(op, 0);
 }
 
-static const struct verb register_get_verb = {register_get_next, register_get_answered, NULL};
+const struct verb register_get_verb = {register_get_next, register_get_answered, NULL};
 
 int sqlock_register_get(sqlock *m, const char *name, void *buf, size_t buf_size, size_t *out_len,
                         int64_t *out_version, sqlock_error *err)
@@ -89,14 +82,6 @@ int sqlock_register_get(sqlock *m, const char *name, void *buf, size_t buf_size,
 }
 
 /* ---- set ------------------------------------------------------------------------------------- */
-
-struct change {
-    const void *value;
-    size_t len;
-    int64_t expected;
-    int64_t version; /* the new version; after a conflict, the present one */
-    int conflict;
-};
 
 static int register_set_next(sqlock_op *op, int64_t now)
 {
@@ -146,7 +131,7 @@ static void register_set_answered(sqlock_op *op, const struct answer *a, int64_t
     }
 }
 
-static const struct verb register_set_verb = {register_set_next, register_set_answered, NULL};
+const struct verb register_set_verb = {register_set_next, register_set_answered, NULL};
 
 static int register_check(const struct change *c, sqlock_error *err)
 {

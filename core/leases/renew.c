@@ -41,7 +41,7 @@ static int renew_next(sqlock_op *op, int64_t now)
 static void renew_denied(sqlock_op *op, sqlock_why why, int64_t now)
 {
     assert(why != SQLOCK_WHY_NONE);
-    if (op->denials++ == 0) {
+    if (op->renew.denials++ == 0) {
         op_again(op, now);
         return;
     }
@@ -78,7 +78,7 @@ static void renew_answered(sqlock_op *op, const struct answer *a, int64_t now)
 
 static void renew_failed(sqlock_op *op, int64_t now)
 {
-    op->denials = 0;
+    op->renew.denials = 0;
     op_failed(op, now);
 }
 

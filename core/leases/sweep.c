@@ -295,7 +295,7 @@ static void sweep_failed(sqlock_op *op, int64_t now)
         op_failed(op, now);
 }
 
-static const struct verb sweep_verb = {sweep_next, sweep_answered, sweep_failed};
+const struct verb sweep_verb = {sweep_next, sweep_answered, sweep_failed};
 
 /* ---- the whole walk -------------------------------------------------------------------------- */
 

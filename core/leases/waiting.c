@@ -62,7 +62,7 @@ int waiting_send(sqlock_op *op, int64_t now)
                        value_int(QUEUE_ALIVE_US), value_int(0)); /* it may not be the connection
                                                                     that listens */
     }
-    op->not_after = verb_not_after(op, lock, now);
+    op->acquire.not_after = verb_not_after(op, lock, now);
     if (op->in_queue != NULL) {
         line_queue(op->in_queue);
         op->in_queue->called = 0;
@@ -71,7 +71,7 @@ int waiting_send(sqlock_op *op, int64_t now)
     return OP_SEND(
         op, SQLOCK_STMT_QUEUE, value_bytes(lock->ns, lock->ns_len),
         value_bytes(lock->name, lock->name_len), value_bytes(lock->owner, sizeof lock->owner),
-        value_int(lock->lease.ttl), value_int(op->not_after), value_int(m->grace_us),
+        value_int(lock->lease.ttl), value_int(op->acquire.not_after), value_int(m->grace_us),
         value_bytes(label, strlen(label)), value_bytes(m->queue.client, sizeof m->queue.client),
         value_int(op->in_queue != NULL));
 }

@@ -23,6 +23,9 @@ struct sqlock_conn {
     sqlock_blocker blocker;
 };
 
+/* Beside it, on the manager's own connections. op->work is the lock of handshake_verb. */
+extern const struct verb ensure_verb, handshake_verb;
+
 /* 0 if a statement can be sent: the connection is this process's, its manager is open, and a
  * transaction is open and has not failed. */
 int adopted_check(const sqlock_conn *c, sqlock_error *err);

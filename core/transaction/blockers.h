@@ -15,6 +15,9 @@ struct blockers {
     sqlock_op *op;
 };
 
+/* Looks who is in the way, again and again. op->work: a struct blockers */
+extern const struct verb blockers_verb;
+
 /* The call begins. No blocker is known. */
 void blockers_begin(struct blockers *b, sqlock_conn *c);
 /* It is about to wait for a row. The worker looks until blockers_rest(). */

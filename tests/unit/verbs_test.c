@@ -1,100 +1,12 @@
-/* Verbs by values alone: which request is next, and what its answer means. There is no manager, no
- * connection and no clock. */
+/* The verbs of a lock's life by values alone. */
 #include <string.h>
 
-#include "core/engine/locks.h"
 #include "core/leases/leases.h"
-#include "core/sql/requests.h"
 #include "core/sql/rows.h"
 #include "core/sql/texts.h"
-#include "tests/lib/check.h"
+#include "tests/unit/verb.h"
 
 extern const sqlock_dialect sqlock_fake_dialect;
-
-#define NOW   INT64_C(1000000000)
-#define TTL   INT64_C(30000000)
-#define TOKEN 77
-
-/* An op that begins at NOW. A test has one. */
-static struct {
-    sqlock m;
-    sqlock_driver driver;
-    sqlock_adopter adopter;
-    sqlock_lock lock;
-    sqlock_op op;
-} s;
-
-static sqlock_op *begin(const struct verb *verb, int64_t wait_us)
-{
-    memset(&s, 0, sizeof s);
-    s.m.driver = &s.driver;
-    s.m.request_us = 5000000;
-    s.m.longest = TTL;
-    s.m.n_hosts = 1;
-    strcpy(s.m.label, "1@here");
-    s.lock.m = &s.m;
-    s.lock.ns = "";
-    s.lock.name = "nightly";
-    s.lock.name_len = strlen("nightly");
-    s.lock.pending = PENDING_ACQUIRE;
-    s.lock.fd = -1;
-    memset(s.lock.owner, 0xab, sizeof s.lock.owner);
-    lease_init(&s.lock.lease, TTL, TTL / 3, 0);
-    s.op = (sqlock_op){.m = &s.m, .lock = &s.lock, .verb = verb, .begun = NOW, .next_at = NOW};
-    s.op.once = wait_us == 0;
-    s.op.deadline = NOW + (wait_us == 0 ? s.m.request_us : wait_us);
-    return &s.op;
-}
-
-static sqlock_op *begin_held(const struct verb *verb)
-{
-    struct answer grant = {.sent = NOW, .now = NOW, .left = TTL, .token = TOKEN};
-    sqlock_op *op = begin(verb, 0);
-
-    assert_true(lock_granted(&s.lock, &grant, NOW));
-    return op;
-}
-
-static void assert_next(sqlock_stmt stmt, int64_t now)
-{
-    assert_true(s.op.verb->next(&s.op, now));
-    assert_int_equal(s.op.request.stmt, stmt);
-    s.op.tries++;
-}
-
-static void answer_late(sqlock_outcome outcome, int64_t sent, int64_t now)
-{
-    struct answer a = {.outcome = (int)outcome,
-                       .token = TOKEN,
-                       .left = TTL,
-                       .now = sent,
-                       .since = sent,
-                       .label = "2@there",
-                       .sent = sent,
-                       .received = now};
-
-    s.op.verb->on_answer(&s.op, &a, now);
-}
-
-static void answer(sqlock_outcome outcome, int64_t sent)
-{
-    answer_late(outcome, sent, sent + 1000);
-}
-
-static void fail_request(int code, unsigned flags, int64_t now)
-{
-    sqlock_error_set(&s.op.err, code, flags, "it failed");
-    if (s.op.verb->on_failure != NULL)
-        s.op.verb->on_failure(&s.op, now);
-    else
-        op_failed(&s.op, now);
-}
-
-static void assert_done(int code)
-{
-    assert_true(s.op.decided);
-    assert_int_equal(s.op.code, code);
-}
 
 /* ---- acquire --------------------------------------------------------------------------------- */
 
@@ -172,7 +84,7 @@ TEST(test_lost_reply_is_settled_by_the_same_request)
     assert_next(SQLOCK_STMT_ACQUIRE, NOW);
     fail_request(SQLOCK_EUNREACH, SQLOCK_RETRY | SQLOCK_RECONNECT | SQLOCK_MAYBE, NOW);
     assert_true(s.op.unsure && !s.op.decided);
-    assert_int_equal(s.lock.lost_until, s.op.not_after);
+    assert_int_equal(s.lock.lost_until, s.op.acquire.not_after);
     assert_next(SQLOCK_STMT_ACQUIRE, NOW);
     assert_memory_equal(s.op.request.values[2].data, s.lock.owner, sizeof s.lock.owner);
     answer(SQLOCK_OUT_DONE, NOW);
@@ -273,7 +185,6 @@ TEST(test_release_of_a_guarded_lock_says_whether_a_guard_still_stands)
 TEST(test_P22_withdrawal_of_a_grant_calls_who_waits)
 {
     static const unsigned char client[SQLOCK_OWNER_SIZE] = {1}, owner[SQLOCK_OWNER_SIZE] = {2};
-    struct answer found = {.outcome = SQLOCK_OUT_DONE, .sent = NOW, .now = NOW, .received = NOW};
     struct texts *texts = NULL;
     sqlock_error err;
 
@@ -294,8 +205,7 @@ TEST(test_P22_withdrawal_of_a_grant_calls_who_waits)
             sqlock_rows_put_bytes(rows, owner, sizeof owner);
             sqlock_rows_put_bytes(rows, client, sizeof client);
         }
-        found.rows = rows;
-        s.op.verb->on_answer(&s.op, &found, NOW);
+        answer_rows(SQLOCK_OUT_DONE, NOW, rows);
         if (waits) {
             assert_next(SQLOCK_STMT_NOTIFY, NOW);
             assert_memory_equal(s.op.request.values[0].data, client, sizeof client);
