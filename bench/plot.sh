@@ -7,8 +7,8 @@ awk -v picture="$1" -v where="$3" '
 # The figures come one a line, as jansson writes them: a comparison begins with its runs, and a way with its name.
 { key = $1; gsub(/[":]/, "", key); sub(/^[^:]*: /, ""); sub(/,$/, ""); gsub(/"/, "") }
 key == "database" { database = $0 }
-key == "runs" { c++; runs = $0; n[c] = 0 }
-key == "ms" { ms = $0 }
+key == "runs" { if (!c++) runs = $0; n[c] = 0 }
+key == "ms" && c == 1 { ms = $0 }
 key == "way" { i = ++n[c]; way[c, i] = $0; of[c] = database }
 key ~ /^(clients|processes|pairs_per_s|ratio|ratio_least|ratio_most)$/ { value[c, i, key] = $0 + 0 }
 
