@@ -157,22 +157,22 @@ struct sqlock_lock {
     int64_t server_end; /* end of the lease by the server's clock, as last confirmed */
     int64_t end_server; /* the server that confirmed it (sqlock.server) */
     int64_t retry_at;   /* do not renew before that time */
-    int failures;       /* renewals without an answer, in a row */
-    int renewing;       /* a renewal is under way */
-    int behind;         /* its last renewal delayed others: next time it comes after them */
-    int doubted;        /* the last answer denied it: look once more before believing that */
-    int unchecked;      /* no renewal will show whether the new server has it: look at it */
-    int release_sent;   /* a release may have been applied */
     int64_t given_back; /* the token of a late grant that may have been given back; 0: none */
-    int contended;      /* it was waited for: others may wait too */
-    int gave_up;        /* its acquire has waited, and was refused */
-    int guards;         /* it was guarded, perhaps by another handle: a guard may be open */
     int64_t lost_until; /* a lost acquire may be granted until then, by the server's clock */
-    int quiet;          /* released or freed: no new callback begins */
-    unsigned to_act;    /* what lock_act() has to do */
-    int to_report;      /* the timer has to call on_event */
-    int reporting;      /* the timer is calling on_event now */
+    int failures;       /* renewals without an answer, in a row */
     int fd;             /* sqlock_lock_fd(), or -1 */
+    unsigned to_act;    /* what lock_act() has to do */
+    bool renewing;      /* a renewal is under way */
+    bool behind;        /* its last renewal delayed others: next time it comes after them */
+    bool doubted;       /* the last answer denied it: look once more before believing that */
+    bool unchecked;     /* no renewal will show whether the new server has it: look at it */
+    bool release_sent;  /* a release may have been applied */
+    bool contended;     /* it was waited for: others may wait too */
+    bool gave_up;       /* its acquire has waited, and was refused */
+    bool guards;        /* it was guarded, perhaps by another handle: a guard may be open */
+    bool quiet;         /* released or freed: no new callback begins */
+    bool to_report;     /* the timer has to call on_event */
+    bool reporting;     /* the timer is calling on_event now */
 };
 
 #define REQUEST_VALUES 10 /* the most that a request has, if it is made once */
