@@ -50,7 +50,8 @@ int op_start(sqlock *m, sqlock_lock *lock, const struct verb *verb, int32_t wait
     op->fd = -1;
     list_init(&op->in_manager);
     cond_init(&op->wake);
-    cancel_listen(&op->listener, cancel, op_listener_fires);
+    if (cancel != NULL)
+        cancel_listen(&op->listener, cancel, op_listener_fires);
     *out = op;
     return 0;
 }
@@ -146,7 +147,8 @@ static int op_take_result(sqlock_op *op, sqlock_lock **out_lock, sqlock_error *e
         *out_lock = op->lock;
     else if (op->gives_lock)
         lock_free(op->lock);
-    sqlock_wake_close(op->fd);
+    if (op->fd >= 0)
+        sqlock_wake_close(op->fd);
     cond_free(&op->wake);
     sqlock_mem_free(op);
     return code;

@@ -21,9 +21,9 @@ void ops_plan(sqlock_op *op)
     int waits, urgent;
     int64_t start;
 
-    assert(mutex_is_mine(&m->mu));
     if (!op->async)
         return;
+    assert(mutex_is_mine(&m->mu));
     waits = !op->done && op->driven_by == NULL;
     urgent = op->lock->pending != PENDING_ACQUIRE || op->settle;
     start = !waits ? TIME_NEVER : op->cancelled ? 0 : op->next_at;

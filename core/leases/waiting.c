@@ -38,7 +38,7 @@ static int waiting_joins(sqlock_op *op)
 
 void waiting_begins(sqlock_op *op)
 {
-    if (waiting_is_worth_a_place(op))
+    if (op->m->queue.names.n > 0 && waiting_is_worth_a_place(op))
         waiting_joins(op);
 }
 

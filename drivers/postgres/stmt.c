@@ -131,9 +131,9 @@ static int script_run_steps(struct pg_conn *c, const struct pg_call *call,
 
     if (rc != 0)
         return rc;
-    if (step->n == 0 && !step->array && step->stmt < SQLOCK_STMT_COUNT)
-        c->looked[step->stmt] = PQntuples(answers[0]) == 0;
     rc = answers_take(call, answers, n == 1 ? 1 : c->at.n_answers, rows, request, out_n);
+    if (step->n == 0 && !step->array && step->stmt < SQLOCK_STMT_COUNT)
+        c->looked[step->stmt] = n == 1 ? *out_n == 0 : PQntuples(answers[0]) == 0;
     PQclear(one);
     pg_packet_clear(c);
     return rc;
