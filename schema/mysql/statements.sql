@@ -6,7 +6,7 @@
 -- trip. The last one answers. First the clock is read into @sqlock_t, then the row is changed, then it is looked at.
 -- If the grant or renewal that is there ends no earlier than @sqlock_t + ttl, the look takes it for the one of this
 -- packet. An older one of the same owner would do as well then, because the holder counts from before the packet was
--- sent.
+-- sent. An offer would not: it may last longer than a lease, and what takes it up may be on its way, and shorten it.
 --
 -- The derived table k locks a row, or skips it if another session has locked it. Its LIMIT keeps the server from
 -- merging it away; MySQL skips locked rows only in a derived table that is not merged. MySQL 5.6 does not lock there
@@ -304,7 +304,7 @@ SET l.token = IF(k.owner <=> :owner AND k.exp > k.t AND k.token > @sqlock_floor,
     l.owner = :owner, l.exp = k.t + :ttl, l.ttl = :ttl, l.label = :label, l.idle_since = NULL, l.offered = 0,
     l.client = IF(k.owner <=> :owner AND k.exp > k.t, k.client, NULL);
 SELECT 0,
-       CASE WHEN h.owner = :owner AND h.exp >= @sqlock_t + :ttl THEN {DONE}
+       CASE WHEN h.owner = :owner AND h.offered = 0 AND h.exp >= @sqlock_t + :ttl THEN {DONE}
             WHEN h.kind <> 0 THEN {KIND}
             WHEN NOT {known} THEN {STRANGER}
             WHEN h.withdrawn = :owner OR h.ended_why = {ENDED_RELEASED} AND h.ended_owner = :owner THEN {RELEASED}
@@ -356,7 +356,7 @@ SET l.token = IF(k.owner <=> k.new_owner AND k.exp > k.t AND k.token > @sqlock_f
     l.client = IF(k.owner <=> k.new_owner AND k.exp > k.t, k.client, NULL);
 SELECT i.ord, IF(h.owner = i.owner, {DONE}, {HELD}), h.token, h.exp - @sqlock_t, @sqlock_t, h.since, h.label
 FROM ({acquired}) i STRAIGHT_JOIN {lock} h FORCE INDEX (PRIMARY) ON h.ns = i.ns AND h.name = i.name
-WHERE h.owner = i.owner AND h.exp >= @sqlock_t + i.ttl
+WHERE h.owner = i.owner AND h.offered = 0 AND h.exp >= @sqlock_t + i.ttl
    OR h.owner <> i.owner AND h.exp > {now} AND h.kind = 0 AND @sqlock_floor IS NOT NULL
       AND NOT (h.withdrawn <=> i.owner OR h.ended_why = {ENDED_RELEASED} AND h.ended_owner <=> i.owner);
 
