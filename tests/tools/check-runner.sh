@@ -104,7 +104,7 @@ last=$(SQLOCK_TEST_LIMIT=5 JOBS=2 tests/tools/run.sh "$dir" "$dir/good.sh" "$dir
 SQLOCK_TEST_LIMIT=50 JOBS=2 tests/tools/run.sh "$dir" "$dir/hang.sh" "$dir/good.sh" >/dev/null 2>&1 &
 run=$!
 rm -f "$dir/pid"
-for _ in $(seq 100); do [ -s "$dir/pid" ] && break; sleep 0.05; done
+for _ in $(seq 400); do [ -s "$dir/pid" ] && break; sleep 0.05; done
 kill -TERM $run
 wait $run
 case $(ps -o stat= -p "$(cat "$dir/pid")") in
