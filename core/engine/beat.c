@@ -4,13 +4,12 @@
 #include "core/engine/lines.h"
 #include "core/engine/op.h"
 
-#define BEAT_US     INT64_C(1000000)
-#define LOOK_LEAST  INT64_C(2000) /* where there are no notifications */
-#define LOOK_MOST   INT64_C(50000)
-#define LOOK_PLACE  INT64_C(4000)   /* for each one before the first of ours */
-#define GHOSTS_US   INT64_C(900000) /* looks that come often take those for ghosts that just left */
-#define FAILED_US   INT64_C(250000) /* a beat that failed: several fit into the time of a client */
-#define PAST_END_US INT64_C(1000)   /* a look a moment before the lease's end would be in vain */
+#define BEAT_US    INT64_C(1000000)
+#define LOOK_LEAST INT64_C(2000) /* where there are no notifications */
+#define LOOK_MOST  INT64_C(50000)
+#define LOOK_PLACE INT64_C(4000)   /* for each one before the first of ours */
+#define GHOSTS_US  INT64_C(900000) /* looks that come often take those for ghosts that just left */
+#define FAILED_US  INT64_C(250000) /* a beat that failed: several fit into the time of a client */
 
 /* Without notifications: often while its turn is near, less often the longer nothing has changed.
  */
@@ -56,7 +55,7 @@ static void beat_read_ghost(sqlock *m, const sqlock_rows *rows, size_t row,
  * ghost. */
 static void beat_read_row(sqlock *m, const sqlock_rows *rows, size_t row, int64_t sent, int ghosts)
 {
-    int64_t left = rows_int(rows, row, SQLOCK_COL_LEFT, INT64_MIN);
+    int64_t left = rows_int(rows, row, SQLOCK_COL_LEFT, INT64_MIN), due;
     size_t len = 0;
     const void *owner = rows_bytes(rows, row, SQLOCK_COL_BEAT_OWNER, &len);
     struct place *p;
@@ -72,10 +71,9 @@ static void beat_read_row(sqlock *m, const sqlock_rows *rows, size_t row, int64_
     p->number = rows_int(rows, row, SQLOCK_COL_BEAT_PLACE, time_max(p->number, 2));
     p->since = p->since != 0 ? p->since : sent;
     p->seen = 1;
-    if (p->number == 1)
-        place_look_at(p, left < 0 ? 0 : sent + left + PAST_END_US);
-    else
-        place_look_at(p, op_last_try(p->op));
+    due = place_due(p, left < 0 ? sent : sent + left, op_last_try(p->op));
+    place_look_at(p,
+                  left < 0 ? time_min(due, p->op->next_at) : due); /* it may be due since before */
 }
 
 /* Who was in the queue when this was sent, and is not any more, was offered the lock or passed

@@ -13,6 +13,9 @@
 #include "core/engine/renewals.h"
 
 #define AGAIN_US     INT64_C(20000)
+#define PAST_END_US  INT64_C(1000)   /* a look a moment before the lease's end would be in vain */
+#define BEHIND_US    INT64_C(100000) /* so much later looks each one behind the first */
+#define NEAR         8               /* places from which one looks */
 #define FAILED_US    INT64_C(250000) /* until the next try, where no server answered */
 #define ERRAND_MOST  INT64_C(500000)
 #define ERRAND_LEAST INT64_C(50000)
@@ -112,7 +115,7 @@ int queue_enter(sqlock_op *op, int alone)
     hash_put(&m->queue.owners, &p->by_owner, owner_key(p->owner));
     op->in_queue = p;
     beat_soon(m, sqlock_now_us());
-    worker_wake(m, queue_due(m));
+    worker_wake(m, time_min(queue_due(m), hearing_due(m)));
     return 1;
 }
 
@@ -162,6 +165,12 @@ void place_look_at(struct place *p, int64_t at)
 {
     if (p->op->parked)
         op_wake(p->op, at);
+}
+
+int64_t place_due(const struct place *p, int64_t end, int64_t last)
+{
+    return p->number <= NEAR ? time_min(end + PAST_END_US + (p->number - 1) * BEHIND_US, last)
+                             : last;
 }
 
 void place_call(struct place *p)

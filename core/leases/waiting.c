@@ -9,8 +9,7 @@
 #include "core/leases/leases.h"
 #include "core/sql/texts.h"
 
-#define WORTH_US    INT64_C(50000)
-#define PAST_END_US 1000 /* a look a moment before the lease's end would be in vain */
+#define WORTH_US INT64_C(50000)
 
 /* A place costs others two requests that write: one to come, and one to leave. Whoever will not
  * wait for long tries again and again instead, and overtakes no one either. */
@@ -93,8 +92,8 @@ void waiting_answered(sqlock_op *op, const struct answer *a, int64_t now)
     p->since = a->place > 0 ? a->sent : 0;
 }
 
-/* The next in line looks when the lease in the way ends. Others are called, or find out at a beat.
- */
+/* The next in line looks when the lease in the way ends, and some behind it a moment later. Others
+ * are called, or find out at a beat. */
 int waiting_in_queue(sqlock_op *op, int64_t left, int queued, int64_t last, int64_t now)
 {
     struct place *p = op->in_queue;
@@ -124,7 +123,7 @@ int waiting_in_queue(sqlock_op *op, int64_t left, int queued, int64_t last, int6
         return 1;
     }
     op->parked = 1;
-    op_again(op, next ? time_min(now + left + PAST_END_US, last) : last);
+    op_again(op, left < 0 ? last : place_due(p, now + left, last));
     return 1;
 }
 

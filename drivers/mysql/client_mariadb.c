@@ -227,6 +227,12 @@ int my_client_has_read(const MYSQL *my)
            (io->cache != NULL && io->cache_pos < io->cache + io->cache_size);
 }
 
+/* Without TLS it sends with MSG_NOSIGNAL. */
+int my_client_signals(MYSQL *my)
+{
+    return mysql_get_ssl_cipher(my) != NULL;
+}
+
 /* A library that has lost the connection between columns and rows has forgotten the columns. Only
  * the error distinguishes that from an answer without any. */
 int my_client_store(MYSQL *my, struct my_op *op, MYSQL_RES **out_res)

@@ -101,6 +101,13 @@ int my_client_answer(MYSQL *my, struct my_op *op, const char *sql, size_t len)
     return client_waits(op, mysql_real_query_nonblocking(my, sql, (unsigned long)len), POLLIN);
 }
 
+/* It sends without MSG_NOSIGNAL. */
+int my_client_signals(MYSQL *my)
+{
+    (void)my;
+    return 1;
+}
+
 /* It does not say how far it has read. */
 int my_client_has_read(const MYSQL *my)
 {

@@ -167,6 +167,8 @@ int my_client_send(MYSQL *my, struct my_op *op, const char *sql, size_t len);
 int my_client_answer(MYSQL *my, struct my_op *op, const char *sql, size_t len);
 int my_client_next(MYSQL *my, struct my_op *op);
 int my_client_store(MYSQL *my, struct my_op *op, MYSQL_RES **out_res);
+/* 1: a write to a server that is gone may raise SIGPIPE. */
+int my_client_signals(MYSQL *my);
 /* 1: a part of the next answer may be with the client library already, and not in the socket. For
  * the first answer of a packet, or after one without rows. */
 int my_client_has_read(const MYSQL *my);

@@ -207,10 +207,10 @@ static int query_answers(struct my_conn *c, struct my_call *call, const char *sq
 
 int my_query_all(struct my_conn *c, struct my_call *call, const char *sql, size_t len)
 {
-    int tls = mysql_get_ssl_cipher(c->my) != NULL, rc = 0;
+    int signals = my_client_signals(c->my), rc = 0;
     struct my_quiet quiet;
 
-    if (tls) /* without it, no write raises a signal */
+    if (signals)
         my_quiet_begin(&quiet);
     if (!c->under_way) {
         rc = query_begin(c, call, sql, len);
@@ -220,7 +220,7 @@ int my_query_all(struct my_conn *c, struct my_call *call, const char *sql, size_
     }
     if (rc == 0)
         rc = query_answers(c, call, sql, len);
-    if (tls)
+    if (signals)
         my_quiet_end(&quiet);
     if (rc == 0)
         c->answered = sqlock_now_us();

@@ -148,6 +148,29 @@ TEST(test_P22_release_whose_reply_was_lost_calls_the_waiter_too, a, b)
     assert_between(0, hand_over(a, b, SQLOCK_STMT_PASS, 100000), 100000);
 }
 
+/* Its worker sleeps until a lease was to be renewed that was released since. That is before its
+ * next beat, and in time for neither. */
+TEST(test_P22_waiter_is_called_soon_after_it_has_held_the_lock_itself, a, b)
+{
+    int late = 0;
+
+    for (int i = 0; i < 8; i++) {
+        sqlock_lock *lock = take(a, "nightly");
+        struct waiter t = {.m = b, .name = "nightly", .opts = wait_opts(60000, 2400, 0)};
+        long before = spy_runs(SQLOCK_STMT_QUEUE);
+        int64_t released;
+
+        wait_start(&t);
+        wait_queued(before, 1);
+        released = now_us();
+        give(lock);
+        served(&t);
+        late += t.ended_us - released > 400000;
+        give(t.lock);
+    }
+    assert_between(0, late, 1); /* it would be each second or third time */
+}
+
 /* It would look after a second. */
 TEST(test_P22_break_calls_the_waiter_too, a, b)
 {
@@ -429,26 +452,34 @@ static int wait_behind(void *arg)
     return -sqlock_acquire(m, "nightly", &o, &lock, &said);
 }
 
-static void lose_the_first_in_line(struct world *w, int signal)
+/* The holder releases the lock, or it is broken. */
+static void lose_the_first_in_line(struct world *w, int signal, bool broken)
 {
     sqlock_lock *lock;
     int64_t released;
     struct waiter t;
     pid_t first;
+    sqlock *m;
 
     family.w = w;
     assert_int_equal(pipe(family.go), 0);
     first = child_start(wait_behind, NULL);
-    lock = take(open_manager(w, NULL), "nightly");
+    m = open_manager(w, NULL);
+    lock = take(m, "nightly");
     assert_int_equal(write(family.go[1], "", 1), 1);
     sleep_ms(1000);
     queue_up(&t, open_manager(w, NULL), 60000);
     assert_int_equal(kill(first, signal), 0);
     released = now_us();
-    give(lock);
+    if (broken)
+        ok(sqlock_break(m, "nightly", sqlock_lock_token(lock), &said));
+    else
+        give(lock);
     served(&t);
     assert_between(0, t.ended_us - released, patience_ms(OFFER_MS + 1500) * INT64_C(1000));
     give(t.lock);
+    if (broken)
+        drop(lock);
     kill(first, SIGKILL);
     child_wait(first, patience_ms(5000));
     close(family.go[0]);
@@ -457,10 +488,16 @@ static void lose_the_first_in_line(struct world *w, int signal)
 
 TEST_IF(PROCESSES | FORKS, test_P23_killed_waiter_costs_one_offer)
 {
-    lose_the_first_in_line(w, SIGKILL);
+    lose_the_first_in_line(w, SIGKILL, false);
 }
 
 TEST_IF(PROCESSES | FORKS, test_P23_stopped_waiter_costs_one_offer)
 {
-    lose_the_first_in_line(w, SIGSTOP);
+    lose_the_first_in_line(w, SIGSTOP, false);
+}
+
+/* No one offers the lock then: who is behind finds out at its next beat. */
+TEST_IF(PROCESSES | FORKS, test_P23_stopped_waiter_costs_one_offer_and_a_beat_after_a_break)
+{
+    lose_the_first_in_line(w, SIGSTOP, true);
 }
