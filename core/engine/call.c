@@ -217,8 +217,8 @@ void answer_clear(struct answer *a)
     a->label[0] = '\0';
 }
 
-static int answer_read_id(const sqlock_rows *rows, size_t row, size_t column,
-                          unsigned char id[SQLOCK_OWNER_SIZE])
+int answer_read_id(const sqlock_rows *rows, size_t row, size_t column,
+                   unsigned char id[SQLOCK_OWNER_SIZE])
 {
     size_t len = 0;
     const void *data = rows_bytes(rows, row, column, &len);

@@ -18,6 +18,9 @@ struct answer {
     int64_t next_token, next_left; /* of that grant; 0: it is none */
 };
 
+/* An owner or a client in a row. Returns 0 if there is none. */
+int answer_read_id(const sqlock_rows *rows, size_t row, size_t column,
+                   unsigned char id[SQLOCK_OWNER_SIZE]);
 /* There is no answer yet. */
 void answer_clear(struct answer *a);
 

@@ -4,7 +4,6 @@
 
 #include "core/engine/queue.h"
 #include "core/leases/calling.h"
-#include "core/sql/rows.h"
 #include "core/sql/texts.h"
 
 int calling_can(const sqlock_op *op)
@@ -23,24 +22,12 @@ int calling_send_look(sqlock_op *op)
                    value_bytes(lock->name, lock->name_len + 1), value_int(1));
 }
 
-static int calling_read_id(const struct answer *a, size_t column,
-                           unsigned char out[SQLOCK_OWNER_SIZE])
-{
-    size_t len = 0;
-    const void *id = rows_bytes(a->rows, 0, column, &len);
-
-    if (id == NULL || len != SQLOCK_OWNER_SIZE)
-        return 0;
-    memcpy(out, id, len);
-    return 1;
-}
-
 int calling_found(sqlock_op *op, const struct answer *a, int64_t now)
 {
     struct answer first = *a;
 
-    first.has_next = calling_read_id(a, SQLOCK_COL_OWNER, first.next_owner) &&
-                     calling_read_id(a, SQLOCK_COL_WAITER_CLIENT, first.next_client);
+    first.has_next = answer_read_id(a->rows, 0, SQLOCK_COL_OWNER, first.next_owner) &&
+                     answer_read_id(a->rows, 0, SQLOCK_COL_WAITER_CLIENT, first.next_client);
     first.next_token = 0;
     return calling_is_due(op, &first, now);
 }

@@ -9,14 +9,14 @@ extern const struct verb acquire_verb, renew_verb, release_verb;
 extern const struct verb break_verb, sweep_verb, register_get_verb, register_set_verb, opening_verb;
 
 /* What register_get_verb and register_set_verb work on. */
-struct look {
+struct register_look {
     void *buf; /* NULL: only length and version are wanted */
     size_t size, len;
     int64_t version;
     int fits;
 };
 
-struct change {
+struct register_change {
     const void *value;
     size_t len;
     int64_t expected;

@@ -26,7 +26,7 @@ static void register_go_on(sqlock_op *op, int outcome, int64_t now)
 
 /* ---- get ------------------------------------------------------------------------------------- */
 
-static void register_seen(struct look *l, const sqlock_rows *rows)
+static void register_seen(struct register_look *l, const sqlock_rows *rows)
 {
     const void *value = rows_bytes(rows, 0, SQLOCK_COL_VALUE, &l->len);
 
@@ -61,7 +61,7 @@ int sqlock_register_get(sqlock *m, const char *name, void *buf, size_t buf_size,
                         int64_t *out_version, sqlock_error *err)
 {
     UNCANCELLED;
-    struct look l = {.buf = buf, .size = buf_size};
+    struct register_look l = {.buf = buf, .size = buf_size};
     struct named_request request = {"register get", name, &register_get_verb, &l, 0};
     int rc;
 
@@ -85,7 +85,7 @@ int sqlock_register_get(sqlock *m, const char *name, void *buf, size_t buf_size,
 
 static int register_set_next(sqlock_op *op, int64_t now)
 {
-    const struct change *c = op->work;
+    const struct register_change *c = op->work;
     const sqlock_lock *lock = op->lock;
     int64_t last = time_min(op->deadline, now + op->m->request_us);
 
@@ -101,7 +101,7 @@ static int register_set_next(sqlock_op *op, int64_t now)
  * then another program made it from the expected one. */
 static void register_conflict(sqlock_op *op, int64_t version)
 {
-    struct change *c = op->work;
+    struct register_change *c = op->work;
 
     if (op->unsure && (c->expected == 0 || version != c->expected + 1)) {
         op_done(op, sqlock_error_set(&op->err, SQLOCK_EUNSURE, SQLOCK_MAYBE,
@@ -117,7 +117,7 @@ static void register_conflict(sqlock_op *op, int64_t version)
 
 static void register_set_answered(sqlock_op *op, const struct answer *a, int64_t now)
 {
-    struct change *c = op->work;
+    struct register_change *c = op->work;
     int64_t version = rows_int(a->rows, 0, SQLOCK_COL_REGISTER, 0);
 
     if (a->outcome == SQLOCK_OUT_DONE) {
@@ -133,7 +133,7 @@ static void register_set_answered(sqlock_op *op, const struct answer *a, int64_t
 
 const struct verb register_set_verb = {register_set_next, register_set_answered, NULL};
 
-static int register_check(const struct change *c, sqlock_error *err)
+static int register_check(const struct register_change *c, sqlock_error *err)
 {
     if (c->len > SQLOCK_REGISTER_MAX)
         return sqlock_error_set(err, SQLOCK_EINVAL, 0,
@@ -152,7 +152,7 @@ int sqlock_register_set(sqlock *m, const char *name, const void *value, size_t l
                         int64_t expected_version, int64_t *out_version, sqlock_error *err)
 {
     UNCANCELLED;
-    struct change c = {
+    struct register_change c = {
         .value = value == NULL && len == 0 ? "" : value, .len = len, .expected = expected_version};
     struct named_request request = {"register set", name, &register_set_verb, &c, 0};
     int rc;

@@ -97,7 +97,7 @@ TEST(test_P13_value_that_does_not_fit_is_only_measured)
 {
     sqlock_rows *rows = register_row(3, "value");
     char buf[8] = "";
-    struct look l = {.buf = buf, .size = 4};
+    struct register_look l = {.buf = buf, .size = 4};
 
     begin(&register_get_verb, 0);
     s.op.work = &l;
@@ -109,7 +109,7 @@ TEST(test_P13_value_that_does_not_fit_is_only_measured)
     assert_false(l.fits);
     assert_string_equal(buf, "");
     begin(&register_get_verb, 0);
-    l = (struct look){.buf = buf, .size = sizeof buf};
+    l = (struct register_look){.buf = buf, .size = sizeof buf};
     s.op.work = &l;
     assert_next(SQLOCK_STMT_REGISTER_GET, NOW);
     answer_rows(SQLOCK_OUT_DONE, NOW, rows);
@@ -123,7 +123,7 @@ TEST(test_P13_conflict_after_a_lost_reply_is_unsure)
 {
     for (int lost = 0; lost < 2; lost++)
         for (int64_t version = 4; version <= 5; version++) {
-            struct change c = {.value = "v", .len = 1, .expected = 3};
+            struct register_change c = {.value = "v", .len = 1, .expected = 3};
             sqlock_rows *rows = register_row(version, NULL);
 
             begin(&register_set_verb, 0);
