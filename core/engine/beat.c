@@ -103,6 +103,19 @@ static void beat_read(sqlock *m, const sqlock_rows *rows, int64_t sent)
     beat_note_best(m, best, sent);
 }
 
+/* The database needs the connection that listened no more, or takes the client for dead. */
+static void beat_part(sqlock *m, int rc)
+{
+    void *parted = m->queue.parted;
+
+    if (parted == NULL || (rc != 0 && sqlock_now_us() < m->queue.alive_until))
+        return;
+    m->queue.parted = NULL;
+    mutex_unlock(&m->mu);
+    m->driver->close(parted);
+    mutex_lock(&m->mu);
+}
+
 /* Only the session that listens may say that its own life shows the client's: others could end
  * sooner. While something else uses it, the time has to do. */
 void beat_run(sqlock *m)
@@ -112,10 +125,12 @@ void beat_run(sqlock *m)
                              value_int(QUEUE_ALIVE_US), value_int(by_session)};
     int64_t sent;
     sqlock_rows rows;
+    int rc;
 
     rows_init(&rows);
-    if (queue_send(m, by_session ? POOL_RESERVED : POOL_RENEWALS, SQLOCK_STMT_BEAT, values, &rows,
-                   &sent, NULL) == 0) {
+    rc = queue_send(m, by_session ? POOL_RESERVED : POOL_RENEWALS, SQLOCK_STMT_BEAT, values, &rows,
+                    &sent, NULL);
+    if (rc == 0) {
         queue_lives(m, sent);
         beat_read(m, &rows, sent);
         m->queue.beat_at = sent + beat_interval(m, sent);
@@ -123,4 +138,5 @@ void beat_run(sqlock *m)
         m->queue.beat_at = sqlock_now_us() + FAILED_US;
     }
     rows_end(&rows);
+    beat_part(m, rc);
 }

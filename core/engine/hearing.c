@@ -23,11 +23,23 @@ int64_t hearing_due(const sqlock *m)
     return can ? m->queue.hear_at : TIME_NEVER;
 }
 
-void hearing_ends(sqlock *m)
+/* The database may take the session's end for the client's, and let others pass its waiters. So the
+ * connection stays open until a beat has said that the client lives without it. With no waiters,
+ * the next one to come beats first. */
+void *hearing_ends(sqlock *m, void *native)
 {
-    m->queue.hears = 0;
-    m->queue.beat_at = 0;
+    struct queue *q = &m->queue;
+    void *before = q->parted;
+
+    q->hears = 0;
+    q->beat_at = 0;
+    if (list_is_empty(&q->places)) {
+        q->alive_until = 0;
+        return native;
+    }
+    q->parted = native;
     worker_wake(m, queue_due(m));
+    return before;
 }
 
 void hearing_lend(sqlock *m)

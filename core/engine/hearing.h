@@ -15,7 +15,8 @@ void hearing_stop(sqlock *m);
 void hearing_lend(sqlock *m);
 /* They need it no more. */
 void hearing_take_back(sqlock *m);
-/* No connection listens any more: waiters look until one does. */
-void hearing_ends(sqlock *m);
+/* This connection listens no more, and is not used any more: waiters look until another one does.
+ * Returns the one to close now, or NULL. */
+void *hearing_ends(sqlock *m, void *native);
 
 #endif

@@ -65,7 +65,8 @@ struct queue {
     int hears;                               /* the reserved connection receives notifications */
     int deaf;                                /* this server refuses to let it listen */
     int hearing;                             /* ... and waits for that now */
-    int64_t alive_until;                     /* the database takes this client for alive */
+    void *parted;        /* the connection that listened, until the database does without it */
+    int64_t alive_until; /* the database takes this client for alive */
     int64_t beat_at, leave_at, hear_at;
     int64_t ghosts_at; /* no look for places that no one knows of before that */
     int64_t best;      /* the smallest of its places; 0: not known */

@@ -191,15 +191,19 @@ static void pool_end_lending(sqlock *m)
  * released meanwhile. */
 static void pool_close(sqlock *m, struct conn *c)
 {
-    if (c->native == NULL)
+    void *native = c->native;
+
+    if (native == NULL)
         return;
-    if (c->listens)
-        hearing_ends(m);
-    c->listens = 0;
-    mutex_unlock(&m->mu);
-    m->driver->close(c->native);
     c->native = NULL;
-    mutex_lock(&m->mu);
+    if (c->listens)
+        native = hearing_ends(m, native);
+    c->listens = 0;
+    if (native != NULL) {
+        mutex_unlock(&m->mu);
+        m->driver->close(native);
+        mutex_lock(&m->mu);
+    }
 }
 
 /* From now on the free place c is the caller's. m->mu is held. */
@@ -449,6 +453,9 @@ void pool_give(sqlock *m, struct conn *c, int broken)
 
 void pool_close_all(sqlock *m)
 {
+    if (m->queue.parted != NULL)
+        m->driver->close(m->queue.parted);
+    m->queue.parted = NULL;
     for (int i = 0; i < m->n_conns; i++) {
         struct conn *c = &m->conns[i];
         void *native;

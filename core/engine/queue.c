@@ -240,8 +240,9 @@ int queue_call(sqlock *m, const struct answer *a, int64_t now)
 int64_t queue_due(const sqlock *m)
 {
     const struct queue *q = &m->queue;
+    const int beats = !list_is_empty(&q->places) || q->parted != NULL;
 
-    return time_min(time_min(list_is_empty(&q->places) ? TIME_NEVER : q->beat_at, lines_due(m)),
+    return time_min(time_min(beats ? q->beat_at : TIME_NEVER, lines_due(m)),
                     list_is_empty(&q->leavers) ? TIME_NEVER : q->leave_at);
 }
 

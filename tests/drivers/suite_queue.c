@@ -1,29 +1,10 @@
-/* P21, P22, P23: waiters are served in order, called at once, and delay no one when they are gone.
- */
+/* P21, P22: waiters are served in order, and called at once. */
 #define SUITE_NEEDS QUEUES
-#include <signal.h>
-#include <unistd.h>
-
+#include "tests/drivers/suite_queue.h"
 #include "tests/drivers/suite_in_transaction.h"
 
 /* PASSES_MOST: more than follow each other in one manager. */
-enum { MANY = 6, OFFER_MS = 1000, PASSES_MOST = 20 };
-
-/* Until this many are in the queue. */
-static void wait_queued(long before, long n)
-{
-    assert_soon(spy_runs(SQLOCK_STMT_QUEUE) >= before + n, patience_ms(5000));
-    sleep_ms(100);
-}
-
-static void queue_up(struct waiter *t, sqlock *m, int32_t wait_ms)
-{
-    long before = spy_runs(SQLOCK_STMT_QUEUE);
-
-    *t = (struct waiter){.m = m, .name = "nightly", .opts = wait_opts(wait_ms, 0, 0)};
-    wait_start(t);
-    wait_queued(before, 1);
-}
+enum { MANY = 6, PASSES_MOST = 20 };
 
 /* Behind one of the same manager, which is in the queue. For less than 50 ms it waits there
  * alone. */
@@ -32,12 +13,6 @@ static void queue_up_behind(struct waiter *t, sqlock *m, int32_t wait_ms, int32_
     *t = (struct waiter){.m = m, .name = "nightly", .opts = wait_opts(wait_ms, 0, 0)};
     wait_start(t);
     sleep_ms(since_ms);
-}
-
-static void served(struct waiter *t)
-{
-    pthread_join(t->thread, NULL);
-    assert_ok(t->code, &t->err);
 }
 
 /* Each of another manager: within one a pass may come first. */
@@ -414,90 +389,4 @@ TEST_IF(GUARDS | MANY_WRITERS, test_P11_open_guard_keeps_the_lock_from_the_waite
     app_exec(g.app, "COMMIT");
     served(&t);
     give(t.lock);
-}
-
-/* As after a failover that has lost the request by which one left: its client does not know of it.
- * The waiter itself is out of the queue, and comes again behind it. */
-TEST_IF(SQL, test_P23_place_that_no_one_knows_of_is_given_up, a, b)
-{
-    sqlock_lock *lock = take(a, "nightly");
-    struct waiter t;
-    int64_t released;
-
-    queue_up(&t, b, 60000);
-    run_past(w, "UPDATE {waiter} SET owner = client");
-    sleep_ms(2500); /* two beats */
-    released = now_us();
-    give(lock);
-    served(&t);
-    assert_between(0, t.ended_us - released, (OFFER_MS - 300) * INT64_C(1000));
-    give(t.lock);
-}
-
-static struct family {
-    struct world *w;
-    int go[2];
-} family;
-
-static int wait_behind(void *arg)
-{
-    sqlock_acquire_opts o = wait_opts(60000, 0, 0);
-    sqlock_lock *lock = NULL;
-    sqlock *m = NULL;
-    char byte;
-
-    (void)arg;
-    assert_int_equal(read(family.go[0], &byte, 1), 1);
-    ok(open_here(family.w, NULL, &m, &said));
-    return -sqlock_acquire(m, "nightly", &o, &lock, &said);
-}
-
-/* The holder releases the lock, or it is broken. */
-static void lose_the_first_in_line(struct world *w, int signal, bool broken)
-{
-    sqlock_lock *lock;
-    int64_t released;
-    struct waiter t;
-    pid_t first;
-    sqlock *m;
-
-    family.w = w;
-    assert_int_equal(pipe(family.go), 0);
-    first = child_start(wait_behind, NULL);
-    m = open_manager(w, NULL);
-    lock = take(m, "nightly");
-    assert_int_equal(write(family.go[1], "", 1), 1);
-    sleep_ms(1000);
-    queue_up(&t, open_manager(w, NULL), 60000);
-    assert_int_equal(kill(first, signal), 0);
-    released = now_us();
-    if (broken)
-        ok(sqlock_break(m, "nightly", sqlock_lock_token(lock), &said));
-    else
-        give(lock);
-    served(&t);
-    assert_between(0, t.ended_us - released, patience_ms(OFFER_MS + 1500) * INT64_C(1000));
-    give(t.lock);
-    if (broken)
-        drop(lock);
-    kill(first, SIGKILL);
-    child_wait(first, patience_ms(5000));
-    close(family.go[0]);
-    close(family.go[1]);
-}
-
-TEST_IF(PROCESSES | FORKS, test_P23_killed_waiter_costs_one_offer)
-{
-    lose_the_first_in_line(w, SIGKILL, false);
-}
-
-TEST_IF(PROCESSES | FORKS, test_P23_stopped_waiter_costs_one_offer)
-{
-    lose_the_first_in_line(w, SIGSTOP, false);
-}
-
-/* No one offers the lock then: who is behind finds out at its next beat. */
-TEST_IF(PROCESSES | FORKS, test_P23_stopped_waiter_costs_one_offer_and_a_beat_after_a_break)
-{
-    lose_the_first_in_line(w, SIGSTOP, true);
 }

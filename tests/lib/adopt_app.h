@@ -47,6 +47,7 @@ struct adopt_app {
 
     const char *const
         *begins;            /* ways to begin a transaction, then NULL: isolation levels and such */
+    const char *alone;      /* begins a transaction that keeps all others out; NULL: none does */
     const struct way *ways; /* at every isolation level; the last one has no name */
     /* A type of columns for timestamps with microseconds, and what tells them as an integer; NULL.
      */

@@ -149,6 +149,7 @@ static const struct way ways[] = {{"deferred", NULL, "BEGIN", NULL},
 const struct adopt_app sqlite_app = {
     APP_FUNCTIONS,
     .begins = begins,
+    .alone = "BEGIN EXCLUSIVE",
     .ways = ways,
     .table_of_types =
         "CREATE TABLE app_types (t TEXT PRIMARY KEY, s INTEGER, b INTEGER, n NUMERIC, o BLOB)",

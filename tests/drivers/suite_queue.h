@@ -1,0 +1,31 @@
+/* Waiters of the lock "nightly", which stand in the database's queue. */
+#ifndef SQLOCK_TESTS_DRIVERS_SUITE_QUEUE_H
+#define SQLOCK_TESTS_DRIVERS_SUITE_QUEUE_H
+
+#include "tests/drivers/suite.h"
+
+enum { OFFER_MS = 1000 };
+
+/* Until this many are in the queue. */
+static inline void wait_queued(long before, long n)
+{
+    assert_soon(spy_runs(SQLOCK_STMT_QUEUE) >= before + n, patience_ms(5000));
+    sleep_ms(100);
+}
+
+static inline void queue_up(struct waiter *t, sqlock *m, int32_t wait_ms)
+{
+    long before = spy_runs(SQLOCK_STMT_QUEUE);
+
+    *t = (struct waiter){.m = m, .name = "nightly", .opts = wait_opts(wait_ms, 0, 0)};
+    wait_start(t);
+    wait_queued(before, 1);
+}
+
+static inline void served(struct waiter *t)
+{
+    pthread_join(t->thread, NULL);
+    assert_ok(t->code, &t->err);
+}
+
+#endif

@@ -1,0 +1,152 @@
+/* P21, P23: waiters that are gone delay no one, and those that are not gone are not passed over. */
+#define SUITE_NEEDS QUEUES
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/drivers/suite_queue.h"
+#include "tests/lib/adopt_app.h"
+
+/* As after a failover that has lost the request by which one left: its client does not know of it.
+ * The waiter itself is out of the queue, and comes again behind it. */
+TEST_IF(SQL, test_P23_place_that_no_one_knows_of_is_given_up, a, b)
+{
+    sqlock_lock *lock = take(a, "nightly");
+    struct waiter t;
+    int64_t released;
+
+    queue_up(&t, b, 60000);
+    run_past(w, "UPDATE {waiter} SET owner = client");
+    sleep_ms(2500); /* two beats */
+    released = now_us();
+    give(lock);
+    served(&t);
+    assert_between(0, t.ended_us - released, (OFFER_MS - 300) * INT64_C(1000));
+    give(t.lock);
+}
+
+static struct family {
+    struct world *w;
+    int go[2];
+} family;
+
+static int wait_behind(void *arg)
+{
+    sqlock_acquire_opts o = wait_opts(60000, 0, 0);
+    sqlock_lock *lock = NULL;
+    sqlock *m = NULL;
+    char byte;
+
+    (void)arg;
+    assert_int_equal(read(family.go[0], &byte, 1), 1);
+    ok(open_here(family.w, NULL, &m, &said));
+    return -sqlock_acquire(m, "nightly", &o, &lock, &said);
+}
+
+/* Where a transaction keeps all others out, one that was stopped within its own would do so until
+ * it goes on (docs/promises.md). */
+static void end_between_transactions(struct world *w, pid_t pid, int signal)
+{
+    const char *alone = w->q->app->alone;
+    void *app;
+    int status;
+
+    if (alone == NULL) {
+        assert_int_equal(kill(pid, signal), 0);
+        return;
+    }
+    app = w->q->app->connect(&w->place);
+    assert_soon(w->q->app->exec(app, alone), patience_ms(5000));
+    assert_int_equal(kill(pid, signal), 0);
+    if (signal == SIGSTOP)
+        assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
+    w->q->app->close(app);
+}
+
+/* The holder releases the lock, or it is broken. */
+static void lose_the_first_in_line(struct world *w, int signal, bool broken)
+{
+    sqlock_lock *lock;
+    int64_t released;
+    struct waiter t;
+    pid_t first;
+    sqlock *m;
+
+    family.w = w;
+    assert_int_equal(pipe(family.go), 0);
+    first = child_start(wait_behind, NULL);
+    m = open_manager(w, NULL);
+    lock = take(m, "nightly");
+    assert_int_equal(write(family.go[1], "", 1), 1);
+    sleep_ms(1000);
+    queue_up(&t, open_manager(w, NULL), 60000);
+    end_between_transactions(w, first, signal);
+    released = now_us();
+    if (broken)
+        ok(sqlock_break(m, "nightly", sqlock_lock_token(lock), &said));
+    else
+        give(lock);
+    served(&t);
+    assert_between(0, t.ended_us - released, patience_ms(OFFER_MS + 1500) * INT64_C(1000));
+    give(t.lock);
+    if (broken)
+        drop(lock);
+    kill(first, SIGKILL);
+    child_wait(first, patience_ms(5000));
+    close(family.go[0]);
+    close(family.go[1]);
+}
+
+TEST_IF(PROCESSES | FORKS, test_P23_killed_waiter_costs_one_offer)
+{
+    lose_the_first_in_line(w, SIGKILL, false);
+}
+
+TEST_IF(PROCESSES | FORKS, test_P23_stopped_waiter_costs_one_offer)
+{
+    lose_the_first_in_line(w, SIGSTOP, false);
+}
+
+/* No one offers the lock then: who is behind finds out at its next beat. */
+TEST_IF(PROCESSES | FORKS, test_P23_stopped_waiter_costs_one_offer_and_a_beat_after_a_break)
+{
+    lose_the_first_in_line(w, SIGSTOP, true);
+}
+
+static atomic_bool cut;
+static atomic_int cut_beats;
+
+static int run_no_beat(void *conn, const sqlock_call *call, sqlock_stmt stmt,
+                       const sqlock_value *values, size_t n, int64_t deadline, sqlock_rows *rows,
+                       sqlock_error *err)
+{
+    if (stmt == SQLOCK_STMT_BEAT && atomic_load(&cut)) {
+        atomic_fetch_add(&cut_beats, 1);
+        return sqlock_error_set(err, SQLOCK_ETIMEOUT, SQLOCK_RECONNECT | SQLOCK_RETRY, "too slow");
+    }
+    return spied_driver()->run(conn, call, stmt, values, n, deadline, rows, err);
+}
+
+/* The machine is slow: a beat on the connection that listens ran into its time limit, which ends
+ * the connection. Its session's end is not the client's. */
+TEST(test_P21_slow_client_that_ends_its_connection_is_not_overtaken, a)
+{
+    sqlock_lock *lock = take(a, "nightly");
+    static struct waiter t; /* its thread still writes to it if this fails */
+    sqlock *b;
+
+    atomic_store(&cut, false);
+    atomic_store(&cut_beats, 0);
+    w->driver.run = run_no_beat;
+    b = open_changed(w, 10000);
+    queue_up(&t, b, 60000);
+    sleep_ms(300); /* it listens, and has beaten as the one that does */
+    atomic_store(&cut, true);
+    assert_soon(atomic_load(&cut_beats) > 0, patience_ms(3000));
+    sleep_ms(50); /* the connection is gone, and the database takes the client for alive */
+    give(lock);
+    assert_int_equal(try_once(a, "nightly"), SQLOCK_EBUSY);
+    atomic_store(&cut, false);
+    served(&t);
+    give(t.lock);
+}
