@@ -24,8 +24,8 @@ static int packet_prepare(struct pg_conn *c, const struct pg_call *call,
 {
     int rc = 0;
 
-    for (size_t i = 0; rc == 0 && !c->unprepared && !parts->step.once && i < n; i++)
-        if (*part_name(c, &parts[i]) == NULL)
+    for (size_t i = 0; rc == 0 && i < n; i++)
+        if (!pg_is_unnamed(c, &parts[i].step) && *part_name(c, &parts[i]) == NULL)
             rc = pg_prepare(c, call, &parts[i].step, parts[i].params);
     return rc;
 }
@@ -35,11 +35,10 @@ static int part_send(struct pg_conn *c, const struct pg_part *part)
 {
     const struct pg_params *p = part->params;
 
-    return c->unprepared || part->step.once
-               ? PQsendQueryParams(c->pg, part->step.sql, p->n, p->types, p->data, p->lens,
-                                   p->formats, 1)
-               : PQsendQueryPrepared(c->pg, *part_name(c, part), p->n, p->data, p->lens, p->formats,
-                                     1);
+    return pg_is_unnamed(c, &part->step) ? PQsendQueryParams(c->pg, part->step.sql, p->n, p->types,
+                                                             p->data, p->lens, p->formats, 1)
+                                         : PQsendQueryPrepared(c->pg, *part_name(c, part), p->n,
+                                                               p->data, p->lens, p->formats, 1);
 }
 
 static int packet_send(struct pg_conn *c, const struct pg_call *call, const struct pg_part *parts,
@@ -145,6 +144,8 @@ static int packet_collect(struct pg_conn *c, const struct pg_call *call,
         c->answered = sqlock_now_us();
     else
         pg_packet_clear(c);
+    for (size_t i = 0; rc == 0 && i < n; i++)
+        pg_note_use(c, &parts[i].step);
     return rc;
 }
 

@@ -54,6 +54,7 @@ struct pg_conn {
     struct {       /* where that call goes on */
         size_t request, step;
         char *name;     /* of the statement that is being prepared */
+        int unnamed;    /* the present one is not to be prepared */
         PGresult *kept; /* of the present statement */
         int piped;      /* all of a packet has been sent */
         size_t n_answers;
@@ -84,6 +85,7 @@ struct pg_conn {
     uint32_t tag[2];
     unsigned last_prepared;
     char *prepared[SQLOCK_STMT_COUNT][2][PG_STEPS_MAX]; /* [array]; NULL: not prepared */
+    uint8_t used[SQLOCK_STMT_COUNT][2][PG_STEPS_MAX];   /* 1: not for the first time any more */
     Oid *types[SQLOCK_STMT_COUNT]; /* of the script's parameters and :lazy; NULL: not read yet */
     uint8_t looked[SQLOCK_STMT_COUNT]; /* 1: the last time the first step did nothing */
 };
@@ -184,6 +186,9 @@ int pg_run_script(void *conn, const sqlock_script *script, const sqlock_value *v
  * error. */
 int pg_params_of(struct pg_conn *c, const struct pg_call *call, const sqlock_group *g, int array,
                  struct pg_params *p);
+/* Whether this use of a step is not worth to prepare its statement: that would be a round trip. */
+int pg_is_unnamed(const struct pg_conn *c, const struct pg_step *step);
+void pg_note_use(struct pg_conn *c, const struct pg_step *step);
 /* Prepare a step's statement, for parameters of these types. */
 int pg_prepare(struct pg_conn *c, const struct pg_call *call, const struct pg_step *step,
                const struct pg_params *p);

@@ -16,6 +16,18 @@ static char *stmt_new_name(struct pg_conn *c, const struct pg_step *step)
     return name;
 }
 
+int pg_is_unnamed(const struct pg_conn *c, const struct pg_step *step)
+{
+    return c->unprepared || step->once || step->n >= PG_STEPS_MAX ||
+           !c->used[step->stmt][step->array][step->n];
+}
+
+void pg_note_use(struct pg_conn *c, const struct pg_step *step)
+{
+    if (step->stmt < SQLOCK_STMT_COUNT && step->n < PG_STEPS_MAX)
+        c->used[step->stmt][step->array][step->n] = 1;
+}
+
 int pg_prepare(struct pg_conn *c, const struct pg_call *call, const struct pg_step *step,
                const struct pg_params *p)
 {
@@ -95,9 +107,15 @@ static int step_run_unnamed(struct pg_conn *c, const struct pg_call *call,
 static int step_run(struct pg_conn *c, const struct pg_call *call, const struct pg_step *step,
                     const struct pg_params *p, PGresult **out_res)
 {
-    if (c->unprepared || step->once || step->n >= PG_STEPS_MAX)
-        return step_run_unnamed(c, call, step, p, out_res);
-    return step_run_prepared(c, call, step, p, out_res);
+    int rc;
+
+    if (!c->under_way)
+        c->at.unnamed = pg_is_unnamed(c, step);
+    rc = c->at.unnamed ? step_run_unnamed(c, call, step, p, out_res)
+                       : step_run_prepared(c, call, step, p, out_res);
+    if (rc == 0)
+        pg_note_use(c, step);
+    return rc;
 }
 
 /* Of the statements that were sent the first with a row is the answer. *out_n: its rows. */

@@ -82,6 +82,19 @@ TEST(test_opening_costs_three_round_trips_behind_the_login)
     assert_between(1 + 3, proxy_requests(stage.proxy) - begun, 2 + 3);
 }
 
+/* Nothing is prepared for a single use. */
+TEST(test_first_pair_of_a_manager_costs_two_round_trips)
+{
+    sqlock *m;
+    int begun;
+
+    lock_draw(warm(), NAME);
+    m = stage_open_cut();
+    begun = proxy_requests(stage.proxy);
+    lock_draw(m, NAME);
+    assert_int_equal(proxy_requests(stage.proxy), begun + 2);
+}
+
 /* The manager's connections, so that the server can be asked what they have prepared. */
 static PGconn *sessions[4];
 static int n_sessions;
@@ -139,8 +152,8 @@ TEST(test_refusals_that_travel_with_their_reasons_are_prepared_anew_and_end_in_a
     sqlock_close(m);
 }
 
-/* The first time makes the row: what looks for reasons and what makes the row is prepared too, and
- * the grant once more. */
+/* The first time makes the row, and prepares nothing. The second time prepares the grant, and the
+ * look for reasons, which goes along because the last one was necessary. */
 TEST(test_acquire_and_release_are_one_prepared_statement_each)
 {
     sqlock *m = open_kept();
@@ -152,7 +165,7 @@ TEST(test_acquire_and_release_are_one_prepared_statement_each)
     for (int i = 0; i < PAIRS; i++)
         lock_draw(m, NAME);
     before = proxy_requests(stage.proxy) - before;
-    assert_int_equal(prepared("sqlock_acquire_%"), 4);
+    assert_int_equal(prepared("sqlock_acquire_%"), 2);
     assert_int_equal(prepared("sqlock_release_%"), 1);
     sqlock_close(m);
     assert_int_equal(before, 2 * PAIRS);
