@@ -296,13 +296,13 @@ TEST(test_command_that_is_continued_alone_keeps_its_lock, ON_SQLITE)
 /* One that does not care goes on, and so does its lock. */
 TEST(test_closed_terminal_leaves_a_command_that_ignores_it, ON_SQLITE)
 {
-    open_terminal("exec sqlock $G run --ttl 1s -c nightly 'trap \"\" HUP; echo >$D/ready; sleep 2; "
+    open_terminal("exec sqlock $G run --ttl 2s -c nightly 'trap \"\" HUP; echo >$D/ready; sleep 3; "
                   "echo >$D/done'",
                   FOREGROUND);
     wait_for("ready");
     sleep_ms(100);
     close_terminal();
-    assert_says(75, NULL, NULL, "sqlock $G acquire -w 1500ms nightly");
+    assert_says(75, NULL, NULL, "sqlock $G acquire -w 2500ms nightly");
     wait_for("done");
     assert_sh("sqlock $G acquire -w 5s nightly");
 }

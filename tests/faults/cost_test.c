@@ -198,7 +198,7 @@ TEST(test_wait_for_a_locked_row_is_busy_and_costs_little)
     assert_code(SQLOCK_EBUSY, rc, &err);
     assert_int_equal(tried, SQLOCK_EBUSY);
     assert_between(900 * MS, took, 1000 * MS + patience_ms(300) * MS);
-    assert_between(4, before, 30);
+    assert_between(4, before, 60); /* without pauses it would be hundreds */
     assert_says(&err, "locked the lock's row");
     assert_int_equal(holder.token, 0);
     assert_string_equal(holder.label, "");
