@@ -210,8 +210,8 @@ static int conn_connect_factory(struct pg_conn *c, const sqlock_conn_opts *opts,
  * the server has run the first ones, and keeps the rows locked until it notices: within 25 seconds.
  *
  * search_path comes first, for the operators after it. */
+static const char session_path[] = "SET search_path = pg_catalog, pg_temp";
 static const char session_sql[] =
-    "SET search_path = pg_catalog, pg_temp;"
     "SELECT set_config('synchronous_commit', CASE WHEN current_setting('synchronous_commit')"
     " IN ('on', 'remote_apply') THEN current_setting('synchronous_commit') ELSE 'on' END, false),"
     " set_config('default_transaction_isolation', 'read committed', false),"
@@ -243,7 +243,7 @@ static int session_set(struct pg_conn *c, int64_t deadline, sqlock_error *err)
 
     snprintf(sql, sizeof sql, "%s%s%s%s", session_sql, version >= 110000 ? session_sql_11 : "",
              version >= 140000 ? session_sql_14 : "", version >= 170000 ? session_sql_17 : "");
-    return pg_command(c, &call, sql, NULL);
+    return pg_send_ahead(c, &call, session_path, sql);
 }
 
 static int session_prepare(struct pg_conn *c, int64_t deadline, sqlock_error *err)

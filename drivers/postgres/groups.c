@@ -44,7 +44,7 @@ static int part_send(struct pg_conn *c, const struct pg_part *part)
 static int packet_send(struct pg_conn *c, const struct pg_call *call, const struct pg_part *parts,
                        size_t n)
 {
-    int rc = pg_ready(c, call), sent = 1;
+    int rc = pg_ready_behind(c, call), sent = 1;
 
     if (rc != 0)
         return rc;
@@ -109,6 +109,55 @@ static int packet_read(struct pg_conn *c, const struct pg_call *call)
     return 0; /* the link broke, which the last answer says */
 }
 
+/* What is behind a failure is not read: the connection is closed. */
+static int ahead_read(struct pg_conn *c, const struct pg_call *call)
+{
+    for (int ends = 0; ends < 2;) {
+        PGresult *res = NULL;
+        int rc = pg_next_result(c, call, &res), is_end;
+
+        if (rc != 0)
+            return rc;
+        is_end = PQresultStatus(res) == PGRES_PIPELINE_SYNC;
+        ends = res == NULL ? ends + 1 : 0;
+        if (res != NULL && !is_end && !pg_result_is_success(res)) {
+            rc = pg_fail_result(c, call, res);
+            c->broken = 1;
+            call->err->flags |= SQLOCK_RECONNECT;
+        }
+        PQclear(res);
+        if (is_end)
+            c->ahead = 0;
+        if (is_end || rc != 0)
+            return rc;
+    }
+    return pg_fail_lost(c, call);
+}
+
+int pg_read_ahead(struct pg_conn *c, const struct pg_call *call)
+{
+    const struct pg_call aside = {call->deadline, 0, call->err};
+    int rc = ahead_read(c, &aside);
+
+    return rc == 0 && !PQexitPipelineMode(c->pg) ? pg_fail_lost(c, &aside) : rc;
+}
+
+int pg_send_ahead(struct pg_conn *c, const struct pg_call *call, const char *first,
+                  const char *second)
+{
+    int rc = pg_ready(c, call);
+
+    if (rc != 0)
+        return rc;
+    c->ahead = 1;
+    return PQenterPipelineMode(c->pg) &&
+                   PQsendQueryParams(c->pg, first, 0, NULL, NULL, NULL, NULL, 0) &&
+                   PQsendQueryParams(c->pg, second, 0, NULL, NULL, NULL, NULL, 0) &&
+                   PQpipelineSync(c->pg)
+               ? 0
+               : pg_fail_lost(c, call);
+}
+
 /* Of checks in one packet the first answer counts: a later one may fail just because of what it
  * says, such as that there is no table. */
 static void packet_forget_late_failure(struct pg_conn *c)
@@ -126,8 +175,11 @@ static void packet_forget_late_failure(struct pg_conn *c)
 static int packet_collect(struct pg_conn *c, const struct pg_call *call,
                           const struct pg_part *parts, size_t n)
 {
-    int rc = packet_read(c, call);
+    int rc = c->ahead ? ahead_read(c, call) : 0;
     PGresult *last;
+
+    if (rc == 0)
+        rc = packet_read(c, call);
 
     if (rc == SQLOCK_NOT_YET)
         return rc;
@@ -256,6 +308,21 @@ int pg_run_groups(struct pg_conn *c, const struct pg_call *call, const sqlock_gr
 }
 
 #else
+
+int pg_read_ahead(struct pg_conn *c, const struct pg_call *call)
+{
+    (void)call;
+    c->ahead = 0;
+    return 0;
+}
+
+int pg_send_ahead(struct pg_conn *c, const struct pg_call *call, const char *first,
+                  const char *second)
+{
+    int rc = pg_command(c, call, first, NULL);
+
+    return rc == 0 ? pg_command(c, call, second, NULL) : rc;
+}
 
 int pg_run_packet(struct pg_conn *c, const struct pg_call *call, const struct pg_part *parts,
                   size_t n)

@@ -50,6 +50,7 @@ struct pg_conn {
     int listens;   /* for a client: notifications stay until hear() */
     int in_tx;     /* between begin() and commit() or rollback() */
     int broken;    /* SQLOCK_RECONNECT was reported: nothing is sent any more */
+    int ahead;     /* the session's settings have been sent, and the answer has not been read */
     int under_way; /* a statement of ours is under way, perhaps while a call pauses */
     struct {       /* where that call goes on */
         size_t request, step;
@@ -163,8 +164,10 @@ int pg_send_cancel(PGconn *pg, int64_t deadline);
 void pg_call_end(struct pg_conn *c);
 void pg_cancel(void *conn, uint64_t call);
 int pg_is_cancelled(const struct pg_conn *c);
-/* Before a statement is sent: 0, or an error and nothing was sent. */
+/* Before a statement is sent: 0, or an error and nothing was sent. Behind what was sent ahead no
+ * answer is awaited. */
 int pg_ready(struct pg_conn *c, const struct pg_call *call);
+int pg_ready_behind(struct pg_conn *c, const struct pg_call *call);
 /* The next result, NULL behind the last one of a statement. */
 int pg_next_result(struct pg_conn *c, const struct pg_call *call, PGresult **out_res);
 int pg_result_is_success(const PGresult *res);
@@ -207,6 +210,11 @@ struct pg_part {
 
 /* groups.c: some statements in one transaction. On success c->at.answers has what they answered,
  * and pg_packet_clear() must follow. */
+/* Two commands in a transaction of their own, whose answer is read with that of the next packet, or
+ * before the next statement. If they fail, so does that, and the connection is of no use. */
+int pg_send_ahead(struct pg_conn *c, const struct pg_call *call, const char *first,
+                  const char *second);
+int pg_read_ahead(struct pg_conn *c, const struct pg_call *call);
 int pg_run_packet(struct pg_conn *c, const struct pg_call *call, const struct pg_part *parts,
                   size_t n);
 void pg_packet_clear(struct pg_conn *c);

@@ -60,7 +60,7 @@ void pg_take_notice(void *conn, const PGresult *res)
  * knows whether the server read it before it ended. The look takes a system call. It is left out
  * just after an answer: a session that ends in so short a time could as well have ended after the
  * look. */
-int pg_ready(struct pg_conn *c, const struct pg_call *call)
+int pg_ready_behind(struct pg_conn *c, const struct pg_call *call)
 {
     int64_t now = sqlock_now_us();
     PGnotify *note = NULL;
@@ -84,6 +84,13 @@ int pg_ready(struct pg_conn *c, const struct pg_call *call)
     if (!alive || c->ended[0] != '\0' || PQstatus(c->pg) != CONNECTION_OK)
         return pg_fail_ended(c, call);
     return 0;
+}
+
+int pg_ready(struct pg_conn *c, const struct pg_call *call)
+{
+    int rc = c->ahead ? pg_read_ahead(c, call) : 0;
+
+    return rc != 0 ? rc : pg_ready_behind(c, call);
 }
 
 /* On an adopted connection: pg_adopted_cut() has arranged that the statement ends. Wait for that,
