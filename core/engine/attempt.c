@@ -204,6 +204,7 @@ int op_attempt(sqlock_op *op, int64_t now, sqlock_rows *rows, struct answer *out
 {
     sqlock *m = op->m;
     struct plan p = {.deadline = op->until};
+    int64_t server;
     int rc;
 
     assert(!op->done && op->running == NULL && op->connecting == NULL);
@@ -214,7 +215,10 @@ int op_attempt(sqlock_op *op, int64_t now, sqlock_rows *rows, struct answer *out
         if (!op->taken_along)
             attempt_begin(op, now, out, &p);
         out->rows = rows;
+        server = m->server;
         rc = attempt_once(op, &p, rows, out);
+        if (rc != 0 && m->server != server)
+            op->stale = 1;
         op->alone = rc == BATCH_ALONE || (rc != 0 && op->alone);
         if (rc != BATCH_ALONE)
             break;

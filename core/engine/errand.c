@@ -12,32 +12,34 @@ static int64_t errand_until(const struct errand *e)
     return e->until != NULL ? e->until(e, sqlock_now_us()) : e->deadline;
 }
 
-static int errand_take_conn(sqlock *m, struct errand *e, struct conn **out)
+static int errand_take_conn(sqlock *m, struct errand *e, struct conn **out, int *stale)
 {
-    int64_t until = errand_until(e);
+    int64_t until = errand_until(e), server;
     int rc;
 
     mutex_lock(&m->mu);
+    server = m->server;
     rc = pool_take(m, e->use, NULL, until, out, &e->err);
     if (rc == 0) {
         e->took = 1;
         e->borrowed = *out != &m->conns[0];
         e->server = (*out)->server;
     }
+    *stale = m->server != server;
     mutex_unlock(&m->mu);
     return rc;
 }
 
-/* Returns 1 in *stale if the connection was open before. */
+/* Returns 1 in *stale if the connection was open before, or if another one has met another server,
+ * which cuts this one short. */
 static int errand_try(sqlock *m, struct errand *e, int again, int *stale)
 {
     int64_t until;
     struct conn *c;
     int rc;
 
-    *stale = 0;
     memset(&e->err, 0, sizeof e->err);
-    if ((rc = errand_take_conn(m, e, &c)) != 0)
+    if ((rc = errand_take_conn(m, e, &c, stale)) != 0)
         return rc;
     *stale = c->used;
     until = errand_until(e);

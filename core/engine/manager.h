@@ -210,7 +210,8 @@ struct sqlock_op {
     int refusals;         /* pauses so far, for the backoff */
     int unsure;           /* the reply to an attempt was lost, and no answer since has settled it */
     int patient;          /* it cannot have the reserved connection, and waits for another */
-    int stale;            /* the attempt used a connection that was open before */
+    int stale;            /* the attempt used a connection that was open before, or was cut short
+                             because another connection has met another server */
     int64_t server;       /* the server of that connection (sqlock.server) */
     int retries_at_once;  /* retries without a pause, in a row */
     int refused;          /* SQLOCK_EBUSY or SQLOCK_EGUARDED, if the last answer was that */

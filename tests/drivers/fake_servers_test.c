@@ -1,6 +1,8 @@
 /* P4, P6, P7, P8 on the fake driver: servers that are slow, silent or down. */
 #include "tests/drivers/fake_network.h"
 
+#include <sqlock/register.h>
+
 /* ---- slow and silent servers ----------------------------------------------------------------- */
 
 /* P6: while the renewal hangs. */
@@ -248,6 +250,28 @@ TEST(test_try_of_a_server_that_is_down_says_unreachable)
     }
     sqlock_fake_down(fake_at(&w->place), 0);
     give(take(m, "nightly"));
+}
+
+/* A server that was restarted. The call finds its connection dead, and the handshake of the next
+ * one hangs. Meanwhile a renewal meets the new server, and what was begun before is cut short. That
+ * is no failure of the server: the call is made again. */
+TEST(test_call_that_a_take_over_cuts_short_is_made_again)
+{
+    unsigned char value[8];
+    int64_t version;
+    size_t len;
+    sqlock *m = open_with(w, with.request_ms = 3000);
+    sqlock_lock *lock = take_for(m, "nightly", 3000, 0);
+    sqlock_fake *db = fake_at(&w->place);
+
+    open_reserved(m);
+    sqlock_fake_down(db, 1);
+    sqlock_fake_failover(db);
+    sqlock_fake_down(db, 0);
+    sqlock_fake_fault(db, SQLOCK_STMT_HANDSHAKE, SQLOCK_FAULT_STALL, 0, 1, 2500);
+    assert_takes(20, late_ms(2000),
+                 ok(sqlock_register_get(m, "none", value, sizeof value, &len, &version, &said)));
+    drop(lock);
 }
 
 TEST_MAIN_ON(fake)
