@@ -113,7 +113,8 @@ typedef struct sqlock_open_opts {
     const char *label;         /* shown to anyone who finds the lock busy; NULL: "" */
     sqlock_connect_fn connect; /* makes connections; then url must be NULL */
     void *connect_user;
-    int32_t connections;     /* at most; at least 2, one is reserved for renewals */
+    int32_t connections;     /* at most, and for a moment a broken one beside its successor;
+                                at least 2, one is reserved for renewals */
     int32_t request_ms;      /* limit of one request: a try, a release, the open */
     int32_t lease_ms;        /* default of the manager's acquires */
     int32_t pid; /* shown as the holder's; 0: this process. For a process that takes locks for
