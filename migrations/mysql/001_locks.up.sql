@@ -25,6 +25,30 @@ CREATE TABLE IF NOT EXISTS {migration} (
     applied BIGINT NOT NULL          -- microseconds since 1970 UTC, the server's clock
 ) ENGINE = InnoDB;
 
+CREATE TABLE IF NOT EXISTS {waiter} (
+    -- Who waits for a lock, in the order of tickets. A row here is made and deleted only under the lock of the
+    -- name's row in {lock}, and counted there (changes).
+    ns VARBINARY(63) NOT NULL,
+    name VARBINARY(255) NOT NULL,
+    ticket BIGINT NOT NULL,                   -- smaller ones come first
+    owner VARBINARY(16) NOT NULL,             -- as in {lock}: who is granted the lock
+    client VARBINARY(16) NOT NULL,            -- the program's manager that waits
+    ttl BIGINT NOT NULL,                      -- the lease that it wants
+    grace BIGINT NOT NULL,                    -- after a loss it is offered nothing for so long
+    label VARBINARY(1024),                    -- as in {lock}
+    since BIGINT NOT NULL,                    -- it waits since then
+    PRIMARY KEY (ns, name, ticket),
+    KEY by_client (client, ns, name, ticket)  -- to find all waiters of a client, and its first one for a name
+) ENGINE = InnoDB;
+
+CREATE TABLE IF NOT EXISTS {client} (
+    -- The managers that wait for locks. Each says that it lives as long as it waits.
+    id VARBINARY(16) NOT NULL PRIMARY KEY,    -- drawn for each manager
+    alive_until BIGINT NOT NULL,              -- after that its waiters are passed over
+    session SMALLINT NOT NULL                 -- 1: it is notified by its session; here there is nothing like it
+) ENGINE = InnoDB;
+
+-- Last: a migrator that finds it takes its lease in it, and those above for made.
 CREATE TABLE IF NOT EXISTS {lock} (
     -- A row for each name that was ever locked. A release empties the row and keeps it, so that tokens
     -- only rise. Times are microseconds since 1970 UTC by the server's running clock. A guard locks an
@@ -53,27 +77,4 @@ CREATE TABLE IF NOT EXISTS {lock} (
     PRIMARY KEY (ns, name),
     UNIQUE KEY nt (ns, name, token),
     CHECK ((owner IS NULL) = (exp IS NULL))
-) ENGINE = InnoDB;
-
-CREATE TABLE IF NOT EXISTS {waiter} (
-    -- Who waits for a lock, in the order of tickets. A row here is made and deleted only under the lock of the
-    -- name's row in {lock}, and counted there (changes).
-    ns VARBINARY(63) NOT NULL,
-    name VARBINARY(255) NOT NULL,
-    ticket BIGINT NOT NULL,                   -- smaller ones come first
-    owner VARBINARY(16) NOT NULL,             -- as in {lock}: who is granted the lock
-    client VARBINARY(16) NOT NULL,            -- the program's manager that waits
-    ttl BIGINT NOT NULL,                      -- the lease that it wants
-    grace BIGINT NOT NULL,                    -- after a loss it is offered nothing for so long
-    label VARBINARY(1024),                    -- as in {lock}
-    since BIGINT NOT NULL,                    -- it waits since then
-    PRIMARY KEY (ns, name, ticket),
-    KEY by_client (client, ns, name, ticket)  -- to find all waiters of a client, and its first one for a name
-) ENGINE = InnoDB;
-
-CREATE TABLE IF NOT EXISTS {client} (
-    -- The managers that wait for locks. Each says that it lives as long as it waits.
-    id VARBINARY(16) NOT NULL PRIMARY KEY,    -- drawn for each manager
-    alive_until BIGINT NOT NULL,              -- after that its waiters are passed over
-    session SMALLINT NOT NULL                 -- 1: it is notified by its session; here there is nothing like it
 ) ENGINE = InnoDB;

@@ -158,6 +158,19 @@ TEST(test_a_way_down_takes_back_what_a_killed_migrator_began)
     assert_true(kill_after_each(v, place_grown, prepare_for_down, check_down_again) > 4);
 }
 
+/* Of the first migration too, before it is recorded. */
+static void check_down_from_nothing(const struct place *p, __attribute__((unused)) int64_t token)
+{
+    assert_ok(go_down(p, 0, 0, NULL, &err), &err);
+}
+
+TEST(test_a_way_down_goes_on_where_the_first_way_up_was_killed)
+{
+    const struct migrator v = {.version = SQLOCK_SCHEMA_LATEST};
+
+    assert_true(kill_after_each(v, as_it_is, NULL, check_down_from_nothing) > 4);
+}
+
 TEST(test_P2_up_again_after_a_way_down_that_was_killed)
 {
     const struct migrator v = {.flags = SQLOCK_MIGRATE_DOWN};
