@@ -128,6 +128,13 @@ static int hearing_run_on(sqlock *m, struct conn *c, int64_t until, sqlock_error
     return rc;
 }
 
+/* For good. A process that was stopped on the way had no time left, and tries again. */
+static int hearing_is_refused(const sqlock_error *err)
+{
+    return !(err->flags & SQLOCK_RECONNECT) && err->code != SQLOCK_ECANCELLED &&
+           err->code != SQLOCK_ETIMEOUT;
+}
+
 void hearing_run(sqlock *m, int64_t until)
 {
     sqlock_error err = {0};
@@ -137,7 +144,7 @@ void hearing_run(sqlock *m, int64_t until)
         return;
     if (hearing_run_on(m, c, until, &err) != 0) {
         m->queue.hears = 0;
-        m->queue.deaf = !(err.flags & SQLOCK_RECONNECT) && err.code != SQLOCK_ECANCELLED;
+        m->queue.deaf = hearing_is_refused(&err);
     }
     pool_give(m, c, err.flags & SQLOCK_RECONNECT);
 }

@@ -140,7 +140,8 @@ SQLOCK_API void sqlock_open_opts_init(sqlock_open_opts *opts);
  * Threads:   any.
  * Returns:   0, or
  *            SQLOCK_EINVAL    bad URL scheme, schema, prefix, namespace or number; before any I/O
- *            SQLOCK_EUNREACH  no server, no such host, or request_ms ran out
+ *            SQLOCK_EUNREACH  no server, no such host, or no login within request_ms
+ *            SQLOCK_ETIMEOUT  the server fell silent behind the login
  *            SQLOCK_EDENIED   password, privileges
  *            SQLOCK_ESCHEMA   the schema is absent, too new, or of libraries that draw tokens in another
  *                             way; the text says what was found and what is needed
