@@ -180,7 +180,6 @@ static int packet_collect(struct pg_conn *c, const struct pg_call *call,
 
     if (rc == 0)
         rc = packet_read(c, call);
-
     if (rc == SQLOCK_NOT_YET)
         return rc;
     c->under_way = c->at.piped = 0;

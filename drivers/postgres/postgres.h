@@ -208,13 +208,14 @@ struct pg_part {
     const struct pg_params *params;
 };
 
-/* groups.c: some statements in one transaction. On success c->at.answers has what they answered,
- * and pg_packet_clear() must follow. */
+/* groups.c: some statements in one packet. */
 /* Two commands in a transaction of their own, whose answer is read with that of the next packet, or
  * before the next statement. If they fail, so does that, and the connection is of no use. */
 int pg_send_ahead(struct pg_conn *c, const struct pg_call *call, const char *first,
                   const char *second);
 int pg_read_ahead(struct pg_conn *c, const struct pg_call *call);
+/* In one transaction. On success c->at.answers has what they answered, and pg_packet_clear() must
+ * follow. */
 int pg_run_packet(struct pg_conn *c, const struct pg_call *call, const struct pg_part *parts,
                   size_t n);
 void pg_packet_clear(struct pg_conn *c);

@@ -88,7 +88,7 @@ int pg_ready_behind(struct pg_conn *c, const struct pg_call *call)
 
 int pg_ready(struct pg_conn *c, const struct pg_call *call)
 {
-    int rc = c->ahead ? pg_read_ahead(c, call) : 0;
+    int rc = c->ahead && !c->broken ? pg_read_ahead(c, call) : 0;
 
     return rc != 0 ? rc : pg_ready_behind(c, call);
 }

@@ -70,6 +70,7 @@ TEST(test_P21_passes_within_a_manager_are_bounded, a, b)
     give(t.lock);
     for (size_t i = 0; i < sizeof threads / sizeof *threads; i++)
         pthread_join(threads[i], NULL);
+    assert_int_equal(atomic_load(&granted), 3 * PASSES_MOST);
 }
 
 TEST(test_P21_try_does_not_overtake_a_waiter, a, b)
