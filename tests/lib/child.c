@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,13 +39,67 @@ static void end_line(int signum)
         return;
 }
 
+#ifdef __SANITIZE_ADDRESS__
+/* At a fork another thread may be within the sanitizer's allocator, and that of GCC 12 does not
+ * know forks: such a child waits for ever at its first allocation. So it allocates of all sizes
+ * before it does anything else, and one that does not get through is ended and forked again. */
+enum { ALLOCATOR_LIMIT_MS = 2000, LARGEST_CLASS = 1 << 17, QUARANTINE = 1 << 21 };
+
+static void allocator_try(int done)
+{
+    size_t freed = 0;
+
+    for (size_t size = 16; size <= LARGEST_CLASS; size += size / 4 / 16 * 16 + 16) {
+        free(malloc(size));
+        freed += size;
+    }
+    for (; freed < QUARANTINE; freed += LARGEST_CLASS)
+        free(malloc(LARGEST_CLASS));
+    if (write(done, "", 1) != 1)
+        _exit(98);
+    close(done);
+}
+
+static pid_t fork_and_allocate(void)
+{
+    for (;;) {
+        struct pollfd allocated = {.events = POLLIN};
+        int done[2], got;
+        pid_t child;
+
+        if (pipe(done) != 0)
+            return -1;
+        child = fork();
+        if (child == 0) {
+            close(done[0]);
+            allocator_try(done[1]);
+            return 0;
+        }
+        close(done[1]);
+        allocated.fd = done[0];
+        got = child < 0 ? 1 : poll(&allocated, 1, ALLOCATOR_LIMIT_MS);
+        close(done[0]);
+        if (got != 0)
+            return child;
+        print_error("the child was forked within an allocation: another is forked\n");
+        kill(child, SIGKILL);
+        waitpid(child, NULL, 0);
+    }
+}
+#else
+static pid_t fork_and_allocate(void)
+{
+    return fork();
+}
+#endif
+
 pid_t child_start(int (*fn)(void *arg), void *arg)
 {
     pid_t parent = getpid();
     pid_t child;
 
     fflush(NULL);
-    child = fork();
+    child = fork_and_allocate();
     if (child < 0)
         fail_msg("fork: %s", strerror(errno));
     if (child > 0) {
