@@ -91,6 +91,7 @@
 -- UNFIT in any case:
 -- - a view in the place of a table: its functions would run with our rights;
 -- - a rule: grants fail with it;
+-- - row level security: a row that is hidden from this role looks like one that another session has locked;
 -- - an UNLOGGED table: a crash empties it, and all tokens go with it;
 -- - a session that does not get the warning that the wait for the standby was cut.
 -- WEAK: the disk may not have all commits, or the standby for which the server was configured to wait.
@@ -113,6 +114,7 @@ SELECT 0, {UNFIT}, 0, 0, {now}, 0, NULL::bytea,
             ELSE 'client_min_messages is above warning' END, 'UTF8')
 FROM (SELECT (SELECT CASE WHEN c.relkind <> 'r' THEN c.relname || ' is no plain table'
                           WHEN c.relpersistence = 'u' THEN 'a table of the schema is UNLOGGED'
+                          WHEN row_security_active(c.oid) THEN c.relname || ' has row level security, which may hide rows from this role'
                           ELSE c.relname || ' has a rule' END
               FROM pg_class c
               WHERE c.oid = ANY (ARRAY[to_regclass({lock:text}), to_regclass({meta:text}),
@@ -121,7 +123,7 @@ FROM (SELECT (SELECT CASE WHEN c.relkind <> 'r' THEN c.relname || ' is no plain 
                                        to_regclass('{schema}.{prefix}broken'),
                                        to_regclass('{schema}.{prefix}waiter'),
                                        to_regclass('{schema}.{prefix}client')])
-                AND (c.relkind <> 'r' OR c.relpersistence = 'u'
+                AND (c.relkind <> 'r' OR c.relpersistence = 'u' OR row_security_active(c.oid)
                      OR EXISTS (SELECT 1 FROM pg_rewrite w WHERE w.ev_class = c.oid))
               LIMIT 1) AS fault) u
 WHERE u.fault IS NOT NULL

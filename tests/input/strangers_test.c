@@ -246,6 +246,23 @@ TEST(test_what_is_no_plain_table_is_refused_when_it_is_opened)
     }
 }
 
+/* Rows that a policy hides would look like a lock that is held. */
+TEST(test_a_table_whose_rows_may_be_hidden_from_us_is_refused)
+{
+    static const char *const tables[] = {"lock", "waiter"};
+
+    set_stage();
+    db_migrate(ours("stranger"));
+    private_exec("GRANT ALL ON ALL TABLES IN SCHEMA ours TO deploy");
+    assert_ok(db_try(ours("deploy"), &err), &err);
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+        private_exec("ALTER TABLE ours.sqlock_%s ENABLE ROW LEVEL SECURITY", tables[i]);
+        assert_code(SQLOCK_EREFUSED, db_try(ours("deploy"), &err), &err);
+        assert_says(&err, "row level security");
+        private_exec("ALTER TABLE ours.sqlock_%s DISABLE ROW LEVEL SECURITY", tables[i]);
+    }
+}
+
 /* For an audit, say. */
 TEST(test_triggers_of_who_has_the_tables_are_accepted)
 {
