@@ -187,18 +187,23 @@ static void pool_end_lending(sqlock *m)
         hearing_take_back(m);
 }
 
+void *pool_part(sqlock *m, struct conn *c)
+{
+    void *native = c->native;
+
+    c->native = NULL;
+    if (native != NULL && c->listens)
+        native = hearing_ends(m, native);
+    c->listens = 0;
+    return native;
+}
+
 /* Close a connection that is broken, or not to the manager's server any more. m->mu is held, and is
  * released meanwhile. */
 static void pool_close(sqlock *m, struct conn *c)
 {
-    void *native = c->native;
+    void *native = pool_part(m, c);
 
-    if (native == NULL)
-        return;
-    c->native = NULL;
-    if (c->listens)
-        native = hearing_ends(m, native);
-    c->listens = 0;
     if (native != NULL) {
         mutex_unlock(&m->mu);
         m->driver->close(native);

@@ -29,6 +29,9 @@ void pool_give(sqlock *m, struct conn *c, int broken);
 /* End the call or the opening that is under way on the connection. A call that may pause only wakes
  * its thread, which decides. m->mu is held. */
 void pool_cancel_call(sqlock *m, struct conn *c);
+/* Takes an idle connection out of the pool. Returns what the caller has to close without the mutex;
+ * NULL: nothing. m->mu is held. */
+void *pool_part(sqlock *m, struct conn *c);
 void pool_close_all(sqlock *m);
 /* Leave this thread's connection to one that waits; wake all who wait. m->mu is held. */
 void pool_hand_over(struct pool_waiter *w, struct conn *c);

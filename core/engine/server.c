@@ -21,8 +21,8 @@ static size_t server_take_idle(sqlock *m, const struct conn *except, const struc
         if (c == except || c->busy || c->native == NULL || (host != NULL && c->host != host->host))
             continue;
         assert(!c->running && n < CONNECTIONS_MAX);
-        out[n++] = c->native;
-        c->native = NULL;
+        if ((out[n] = pool_part(m, c)) != NULL)
+            n++;
     }
     return n;
 }
