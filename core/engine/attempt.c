@@ -122,7 +122,8 @@ static int attempt_send(sqlock_op *op, const struct plan *p, struct conn *c, str
 {
     sqlock *m = op->m;
     const struct request *r = &op->request;
-    struct call k = {.stmt = r->stmt, .values = r->values, .n = r->n, .rows = rows};
+    struct call k = {
+        .stmt = r->stmt, .values = r->values, .n = r->n, .rows = rows, .flags = r->flags};
     int rc;
 
     k.deadline = time_min(p->deadline, c->until);

@@ -187,6 +187,7 @@ struct request {
     } few;
     size_t n;          /* it is made so many times, with values for each */
     sqlock_rows *rows; /* where the answer's rows go, if the verb keeps them; otherwise NULL */
+    unsigned flags;    /* SQLOCK_CALL_..., if it is sent alone */
 };
 
 /* An op: it makes one request after the other until it is done. Its verb says which. */
@@ -260,6 +261,7 @@ struct sqlock_op {
         int64_t not_after; /* the last request does nothing after that, by the server's clock */
         int late;          /* grants that came too late, in a row */
         int queued;        /* the last answer was to QUEUE */
+        int called;        /* the lock was offered to it: the next request takes it up */
     } acquire;
     struct {
         int denials; /* by the database, in a row */

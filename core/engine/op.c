@@ -299,6 +299,7 @@ int op_send(sqlock_op *op, sqlock_stmt stmt)
     r->values = r->few.v;
     r->n = 1;
     r->rows = NULL;
+    r->flags = 0;
     return 1;
 }
 

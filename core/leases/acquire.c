@@ -31,13 +31,17 @@ static int acquire_send(sqlock_op *op, int64_t now)
 {
     const sqlock_lock *lock = op->lock;
     const char *label = lock_label(lock);
+    int sends;
 
     op->acquire.not_after = verb_not_after(op, lock, now);
-    return OP_SEND(op, SQLOCK_STMT_ACQUIRE, value_bytes(lock->ns, lock->ns_len),
-                   value_bytes(lock->name, lock->name_len),
-                   value_bytes(lock->owner, sizeof lock->owner), value_int(lock->lease.ttl),
-                   value_int(op->acquire.not_after), value_int(op->m->grace_us),
-                   value_bytes(label, strlen(label)));
+    sends = OP_SEND(op, SQLOCK_STMT_ACQUIRE, value_bytes(lock->ns, lock->ns_len),
+                    value_bytes(lock->name, lock->name_len),
+                    value_bytes(lock->owner, sizeof lock->owner), value_int(lock->lease.ttl),
+                    value_int(op->acquire.not_after), value_int(op->m->grace_us),
+                    value_bytes(label, strlen(label)));
+    op->request.flags = op->acquire.called ? SQLOCK_CALL_LIKELY : 0;
+    op->acquire.called = 0;
+    return sends;
 }
 
 /* A late grant that may have been given back is not acquired once more: its release may be on its

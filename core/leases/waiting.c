@@ -150,5 +150,6 @@ void waiting_ends(sqlock_op *op, int64_t now)
 
     op->parked = 0;
     op->phase = granted || now >= op_last_try(op) ? ACQUIRE_GRANT : ACQUIRE_QUEUE;
+    op->acquire.called = granted;
     p->called = 0;
 }

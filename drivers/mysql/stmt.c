@@ -222,6 +222,17 @@ static int step_run(struct my_conn *c, struct my_call *call, const sqlock_script
     return 0;
 }
 
+/* It would do nothing. */
+static int step_is_vain(const struct my_conn *c, const sqlock_step *step, const struct my_batch *b)
+{
+    const int is_null = (step->flags & (SQLOCK_STEP_WITH | SQLOCK_STEP_WITHOUT)) != 0 &&
+                        b->values[SQLOCK_STEP_PARAM(step->flags)].type == SQLOCK_NULL;
+
+    return ((step->flags & SQLOCK_STEP_NOWAIT) && !c->waits_not) ||
+           ((step->flags & SQLOCK_STEP_WITH) && is_null) ||
+           ((step->flags & SQLOCK_STEP_WITHOUT) && !is_null);
+}
+
 /* The first step that answers ends the script. Steps before it that did not answer have not done
  * yet what the request is for. So a failure after them is the failure of the present step alone. */
 static int script_run(struct my_conn *c, struct my_call *call, const sqlock_script *s,
@@ -236,7 +247,7 @@ static int script_run(struct my_conn *c, struct my_call *call, const sqlock_scri
          rc == 0 && i < n_steps && sqlock_rows_count(rows) == before; i++) {
         int aside = (steps[i].flags & SQLOCK_STEP_ASIDE) != 0;
 
-        if ((steps[i].flags & SQLOCK_STEP_NOWAIT) && !c->waits_not)
+        if (step_is_vain(c, &steps[i], b))
             continue;
         c->at.step = i;
         call->applies = whole.applies && !aside;

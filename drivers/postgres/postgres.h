@@ -46,6 +46,7 @@ struct pg_conn {
     uint64_t call; /* the number of the run() that is under way; 0: none */
     int pauses;    /* it is not given up: it pauses */
     int lazy;      /* its commit need not wait for the disk (SQLOCK_CALL_LAZY) */
+    int likely;    /* SQLOCK_CALL_LIKELY */
     int unprepared;
     int listens;   /* for a client: notifications stay until hear() */
     int in_tx;     /* between begin() and commit() or rollback() */

@@ -32,6 +32,12 @@ extern "C" {
 #define SQLOCK_STEP_DURABLE 0x80u
 #define SQLOCK_STEP_NOWAIT 0x20u /* only for servers where one statement can be kept from waiting */
 #define SQLOCK_STEP_OFTEN 0x100u /* sent so often that a driver had better prepare it */
+/* This step does something only if a parameter is not NULL, or only if it is. A driver may leave it
+ * out otherwise. */
+#define SQLOCK_STEP_WITH    0x200u
+#define SQLOCK_STEP_WITHOUT 0x400u
+#define SQLOCK_STEP_PARAM_SHIFT 12
+#define SQLOCK_STEP_PARAM(flags) ((unsigned)(flags) >> SQLOCK_STEP_PARAM_SHIFT) /* which, from 0 */
 
 /* One statement. For a driver that can send several in one packet: statements with `;` between
  * them, of which the last one's rows count.

@@ -111,6 +111,9 @@ typedef struct sqlock_hosts {
  * it, or not on this database, takes no notice. What is committed later, and waits, must make this
  * last too. */
 #define SQLOCK_CALL_LAZY 0x2u
+/* The request will most likely do what it is for. A driver that sends SQLOCK_STEP_LOOK steps ahead of
+ * the need for them does not do so here. */
+#define SQLOCK_CALL_LIKELY 0x4u
 
 /* Requests of one kind, as run() takes them. */
 typedef struct sqlock_group {

@@ -1451,7 +1451,7 @@ ORDER BY w.ns, w.name, w.ticket LIMIT :limit;
 -- The first step is for an empty queue, on MariaDB. There :next needs no place, whatever comes. It waits for no row, and
 -- takes the entry of nt as acquire does.
 -- place: not NULL: :next is in the queue.
--- :step nowait
+-- :step nowait with next
 {at_once} UPDATE {lock} FORCE INDEX (PRIMARY) SET
     ended_owner = owner, ended_token = (@sqlock_given := token), ended_why = {ENDED_RELEASED},
     token = LAST_INSERT_ID(token + 1), since = {start},

@@ -59,6 +59,9 @@
 -- :define unwaited set_config('synchronous_commit', 'off', true) = 'off'
 -- The same, if the call need not wait; else it waits.
 -- :define lazily CASE WHEN :lazy THEN {unwaited} ELSE {durable} END
+-- Such a pass (its row is l) notifies the waiter's client in its own transaction. One that waits for the disk would let all
+-- others that notify wait with it.
+-- :define tells (:lazy AND pg_notify('sqlock_'::text || encode(l.client, 'hex'::text), encode(l.owner, 'hex'::text))::text IS NOT NULL)
 
 -- Always true of the requests u of an array. The planner expects ten requests, and would rather read a small table whole
 -- than look for ten keys. It would go on when the table has grown. With this it expects one, and goes by the primary
@@ -1197,7 +1200,7 @@ SELECT 0, {BROKEN} FROM {broken} b WHERE b.ns = :ns AND b.name = :name AND b.tok
 -- :block queue
 -- Grants or offers a lock that others wait for, or puts this owner into the queue. Sent after acquire was refused.
 -- The snapshot shows the queue as it was when the statement began. The locked row counts the queue's changes. If it has
--- counted more than the snapshot shows, nothing is decided: no row, and the third step says to try again. So no one
+-- counted more than the snapshot shows, nothing is decided: no row, and the last step says to try again. So no one
 -- is put into a queue that a release has just found empty, and no waiter is passed over.
 -- The weaker row lock lets the holder's guard pass: one can queue behind it. A grant or an offer takes the stronger
 -- one, as in acquire.
@@ -1210,7 +1213,34 @@ SELECT 0, {BROKEN} FROM {broken} b WHERE b.ns = :ns AND b.name = :name AND b.tok
 -- The row may have been deleted while there were waiters, and made anew: tickets go on behind theirs.
 -- During its grace after a loss a waiter is offered nothing, and no other before it.
 -- :waits = 0: not to be queued; but whoever finds the lock free with waiters passes it on.
+-- The second step is for the most frequent case: another owner's lease runs, and this one comes. It decides as the
+-- fourth does.
 -- place: 1 is the next in line; NULL: not in the queue.
+-- :step first
+SELECT 1 FROM {lock} l WHERE l.ns = :ns AND l.name = :name AND l.kind = 0 FOR NO KEY UPDATE OFFSET 1;
+-- :step
+WITH k AS (
+    SELECT c.ns, c.name, {now} AS t,
+           greatest(c.next_ticket, (SELECT max(w.ticket) FROM {waiter} w WHERE w.ns = q.ns AND w.name = q.name)) + 1 AS ticket,
+           1 + (SELECT count(*) FROM {waiter} w JOIN {client} p ON p.id = w.client
+                WHERE w.ns = q.ns AND w.name = q.name AND (w.client = :client OR {living})) AS place
+    FROM {lock} q JOIN {lock} c ON c.ns = q.ns AND c.name = q.name AND c.changes = q.changes CROSS JOIN {meta} m
+    WHERE q.ns = :ns AND q.name = :name AND c.kind = 0
+      AND c.owner <> :owner AND c.exp > {now} AND :waits = 1
+      AND m.id = 1 AND {known}
+      AND (c.ended_why <> {ENDED_RELEASED} OR (c.ended_owner = :owner) IS NOT TRUE)
+      AND (c.withdrawn = :owner) IS NOT TRUE
+      AND {now} <= :not_after AND {unwaited}
+      AND NOT EXISTS (SELECT 1 FROM {waiter} w WHERE w.ns = q.ns AND w.name = q.name AND w.owner = :owner)
+    FOR NO KEY UPDATE OF c SKIP LOCKED
+), a AS (
+    INSERT INTO {waiter} (ns, name, ticket, owner, client, ttl, grace, label, since)
+    SELECT k.ns, k.name, k.ticket, :owner, :client, :ttl, greatest(:grace, 0), :label, k.t FROM k
+)
+UPDATE {lock} l SET waiters = 1, changes = l.changes + 1, next_ticket = k.ticket
+FROM k
+WHERE l.ns = k.ns AND l.name = k.name AND l.kind = 0
+RETURNING 0, {HELD}, l.token, l.exp - k.t, k.t, l.since, l.label, k.place, NULL::bytea, NULL::bytea;
 -- :step first
 SELECT 1 FROM {lock} l WHERE l.ns = :ns AND l.name = :name AND l.kind = 0 FOR NO KEY UPDATE OFFSET 1;
 -- :step
@@ -1404,7 +1434,8 @@ SELECT 0, {DONE}, o.place, o.exp - {now}, {now}, o.owner, o.ns, o.name FROM o WH
 
 -- :block notify
 -- Wakes a waiter of another client. In a transaction of its own that writes nothing, so that it waits for no disk, and no
--- other that notifies waits for it. If it is lost, the waiter looks a moment later.
+-- other that notifies waits for it. If it is lost, the waiter looks a moment later. A pass that does not wait for the
+-- disk notifies by itself.
 -- :step
 SELECT 0, CASE WHEN pg_notify('sqlock_'::text || encode(:client, 'hex'::text), encode(:owner, 'hex'::text))::text IS NULL
                THEN {NEVER} ELSE {DONE} END;
@@ -1433,9 +1464,13 @@ ORDER BY w.ns, w.name, w.ticket LIMIT :limit;
 -- - if the queue was changed meanwhile, or a guard has locked the row;
 -- - in the waiter's grace after a loss: another holder, whose grant this server has lost, may still believe in it.
 -- All else is as in release.
--- The first step is for an empty queue. There :next needs no place, whatever comes.
+-- The first step is for an empty queue. There :next needs no place, whatever comes. The second is for the most frequent
+-- case: the first in the queue lives, and is of another client. It decides as the fourth does.
+-- An offer need not wait for the disk, as a release need not. The grant that it becomes waits (acquire), and the disk has
+-- the offer before the grant. If a crash forgets the offer, the lock is held as before. No one has seen the offer's token,
+-- and a server that starts anew draws larger ones.
 -- place: not NULL: :next is in the queue.
--- :step
+-- :step with next
 WITH k AS (
     SELECT c.ns, c.name, greatest(c.token, m.fence_floor) AS above, {now} AS t
     FROM {lock} c, {meta} m
@@ -1454,6 +1489,35 @@ WHERE l.ns = k.ns AND l.name = k.name AND l.kind = 0
   AND l.owner = :owner AND l.token = :token AND l.waiters = 0 AND {now} <= :not_after
 RETURNING 0, {DONE}, l.ended_token, NULL::bigint, k.t, NULL::bigint, NULL::bytea, NULL::bigint, l.client, l.owner,
     l.token, l.exp - k.t, 1;
+-- :step without next
+WITH k AS (
+    SELECT c.ns, c.name, greatest(c.token, m.fence_floor) + 1 AS token, {now} AS t,
+           f.ticket, f.owner, f.client, f.ttl, f.label,
+           CASE WHEN EXISTS (SELECT 1 FROM {waiter} w WHERE w.ns = c.ns AND w.name = c.name AND w.ticket > f.ticket)
+                THEN 1 ELSE 0 END AS more
+    FROM {lock} q JOIN {lock} c ON c.ns = q.ns AND c.name = q.name AND c.changes = q.changes CROSS JOIN {meta} m
+    CROSS JOIN LATERAL (
+        SELECT w.ticket, w.owner, w.client, w.ttl, w.label, w.grace FROM {waiter} w
+        WHERE w.ns = q.ns AND w.name = q.name ORDER BY w.ns, w.name, w.ticket LIMIT 1) f
+    WHERE q.ns = :ns AND q.name = :name AND c.kind = 0
+      AND c.owner = :owner AND c.token = :token AND c.waiters <> 0
+      AND coalesce(:next, c.owner) = c.owner AND f.client <> :client
+      AND EXISTS (SELECT 1 FROM {client} p WHERE p.id = f.client AND {living})
+      AND NOT EXISTS (SELECT 1 FROM {waiter} w WHERE w.client = :client AND w.ns = c.ns AND w.name = c.name)
+      AND m.id = 1 AND {known} AND {now} >= (m.lost_at + least(m.longest, f.grace)) AND {lazily}
+    FOR UPDATE OF c SKIP LOCKED
+), x AS (
+    DELETE FROM {waiter} w USING k WHERE w.ns = k.ns AND w.name = k.name AND w.ticket = k.ticket
+)
+UPDATE {lock} l SET
+    owner = k.owner, token = k.token, exp = k.t + {offer}, since = k.t, label = k.label, client = k.client,
+    ttl = k.ttl, offered = 1, passes = 0, changes = l.changes + 1,
+    ended_owner = l.owner, ended_token = l.token, ended_why = {ENDED_RELEASED}, idle_since = NULL,
+    waiters = k.more, next_ticket = l.next_ticket * k.more
+FROM k
+WHERE l.ns = k.ns AND l.name = k.name AND l.kind = 0 AND l.owner = :owner AND l.token = :token
+RETURNING 0, {DONE}, l.ended_token, NULL::bigint, k.t, NULL::bigint, NULL::bytea, NULL::bigint, l.client, l.owner,
+    l.token, l.exp - k.t, CASE WHEN {tells} THEN 2 ELSE 0 END;
 -- :step first
 SELECT 1 FROM {lock} l WHERE l.ns = :ns AND l.name = :name AND l.kind = 0 FOR NO KEY UPDATE OFFSET 1;
 -- :step
@@ -1465,7 +1529,7 @@ WITH q AS (
     FROM {lock} c, {meta} m
     WHERE c.ns = :ns AND c.name = :name AND c.kind = 0
       AND c.owner = :owner AND c.token = :token AND c.waiters <> 0
-      AND m.id = 1 AND {known} AND {durable}
+      AND m.id = 1 AND {known}
     FOR UPDATE OF c SKIP LOCKED
 ), s AS (
     SELECT k.* FROM k JOIN q ON q.changes = k.changes
@@ -1531,8 +1595,9 @@ UPDATE {lock} l SET
     waiters = r.more, next_ticket = coalesce((SELECT j.ticket FROM j), l.next_ticket * r.more)
 FROM r CROSS JOIN a s LEFT JOIN h ON true
 WHERE l.ns = :ns AND l.name = :name AND l.kind = 0 AND l.owner = :owner AND l.token = :token
+  AND CASE WHEN h.passed = 1 THEN {durable} ELSE {lazily} END
 RETURNING 0, {DONE}, s.token, NULL::bigint, s.t, NULL::bigint, NULL::bytea, (SELECT j.place FROM j), h.client, h.owner,
-    l.token, l.exp - s.t, h.passed;
+    l.token, l.exp - s.t, CASE WHEN h.passed = 0 THEN CASE WHEN {tells} THEN 2 ELSE 0 END ELSE h.passed END;
 -- :step
 UPDATE {lock} l SET owner = NULL, exp = NULL, since = NULL, label = NULL,
     ended_owner = l.owner, ended_token = l.token, ended_why = {ENDED_RELEASED}, idle_since = {now}

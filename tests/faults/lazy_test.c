@@ -3,6 +3,7 @@
 #include "tests/faults/faults.h"
 
 #include <signal.h>
+#include <sqlock/async.h>
 #include <string.h>
 
 #include "tests/lib/private.h"
@@ -89,23 +90,70 @@ TEST(test_P5_durable_release_outlives_a_crash)
     sqlock_lock_free(was);
 }
 
-/* The grant waits for the disk, and takes the release before it along. */
-TEST(test_P1_grant_behind_a_release_outlives_a_crash)
+static void grant_outlives_a_crash(sqlock_lock *lock)
 {
-    sqlock_lock *lock, *next = NULL;
+    sqlock_lock *next = NULL;
     struct row row;
 
-    begin(0);
-    lock = lock_take(managers[0], NAME, LEASE_MS, 0);
-    writer_stopped();
-    lock_give(lock);
-    lock = lock_take(managers[1], NAME, 60000, 0);
     crash();
     row = row_of(managers[0], NAME);
     assert_int_equal(row.held, 1);
     assert_int_equal(row.token, sqlock_lock_token(lock));
     assert_code(SQLOCK_EBUSY, lock_try(managers[0], NAME, 0, &next, &err), &err);
     sqlock_lock_free(lock);
+}
+
+/* The grant waits for the disk, and takes the release before it along. */
+TEST(test_P1_grant_behind_a_release_outlives_a_crash)
+{
+    sqlock_lock *lock;
+
+    begin(0);
+    lock = lock_take(managers[0], NAME, LEASE_MS, 0);
+    writer_stopped();
+    lock_give(lock);
+    lock = lock_take(managers[1], NAME, 60000, 0);
+    grant_outlives_a_crash(lock);
+}
+
+/* ---- with a waiter --------------------------------------------------------------------------- */
+
+/* In the queue, behind whoever holds the lock. */
+static sqlock_op *wait_in_queue(int manager)
+{
+    sqlock_acquire_opts opts = SQLOCK_ACQUIRE_OPTS_INIT;
+    sqlock_op *op = NULL;
+
+    opts.wait_ms = patience_ms(20000);
+    opts.lease_ms = 60000;
+    assert_ok(sqlock_acquire_start(managers[manager], NAME, &opts, &op, &err), &err);
+    assert_soon(sqlock_op_place(op) == 1, patience_ms(5000));
+    return op;
+}
+
+static void passed_on_and_crashed(int waits)
+{
+    sqlock_lock *lock;
+    sqlock_op *op;
+
+    begin(0);
+    lock = lock_take(managers[0], NAME, 60000, 0);
+    op = wait_in_queue(waits);
+    writer_stopped();
+    lock_give(lock);
+    assert_ok(sqlock_op_finish(op, &lock, &err), &err);
+    grant_outlives_a_crash(lock);
+}
+
+/* The offer does not wait for the disk. Who takes it up does. */
+TEST(test_P1_grant_after_an_offer_outlives_a_crash)
+{
+    passed_on_and_crashed(1);
+}
+
+TEST(test_P1_grant_by_a_release_of_the_same_manager_outlives_a_crash)
+{
+    passed_on_and_crashed(0);
 }
 
 /* ---- a standby that does not answer ---------------------------------------------------------- */
@@ -126,6 +174,24 @@ TEST(test_P5_release_waits_for_no_standby)
     assert_ok(sqlock_release(lock, &err), &err);
     assert_int_equal(row_of(managers[1], NAME).held, 0);
     sqlock_lock_free(lock);
+}
+
+TEST(test_P1_release_that_offers_waits_for_no_standby_and_the_grant_does)
+{
+    sqlock_lock *lock;
+    sqlock_op *op;
+
+    begin(0);
+    lock = lock_take(managers[0], NAME, 60000, 0);
+    op = wait_in_queue(1);
+    standby_wanted(true);
+    assert_ok(sqlock_release(lock, &err), &err);
+    sqlock_lock_free(lock);
+    sleep_ms(300);
+    assert_int_equal(sqlock_op_step(op), 0);
+    standby_wanted(false);
+    assert_ok(sqlock_op_finish(op, &lock, &err), &err);
+    lock_give(lock);
 }
 
 TEST(test_P5_durable_release_waits_for_the_standby)
