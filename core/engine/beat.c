@@ -5,7 +5,7 @@
 #include "core/engine/op.h"
 
 #define BEAT_US    INT64_C(1000000)
-#define LOOK_LEAST INT64_C(2000) /* where there are no notifications */
+#define LOOK_LEAST INT64_C(2000) /* where there are no notifications; also to begin to listen */
 #define LOOK_MOST  INT64_C(50000)
 #define LOOK_PLACE INT64_C(4000)   /* for each one before the first of ours */
 #define GHOSTS_US  INT64_C(900000) /* looks that come often take those for ghosts that just left */
@@ -117,10 +117,14 @@ static void beat_part(sqlock *m, int rc)
 }
 
 /* Only the session that listens may say that its own life shows the client's: others could end
- * sooner. While something else uses it, the time has to do. */
+ * sooner. While something else uses it, the time has to do. When it has ended there is no time to
+ * open a connection: until this beat the database takes the client for dead (P21). */
 void beat_run(sqlock *m)
 {
     const int by_session = m->queue.hears && (!m->conns[0].busy || m->queue.hearing);
+    const enum pool_use use = by_session                ? POOL_RESERVED
+                              : m->queue.parted != NULL ? POOL_OPEN
+                                                        : POOL_RENEWALS;
     sqlock_value values[] = {value_bytes(m->queue.client, sizeof m->queue.client),
                              value_int(QUEUE_ALIVE_US), value_int(by_session)};
     int64_t sent;
@@ -128,12 +132,11 @@ void beat_run(sqlock *m)
     int rc;
 
     rows_init(&rows);
-    rc = queue_send(m, by_session ? POOL_RESERVED : POOL_RENEWALS, SQLOCK_STMT_BEAT, values, &rows,
-                    &sent, NULL);
+    rc = queue_send(m, use, SQLOCK_STMT_BEAT, values, &rows, &sent, NULL);
     if (rc == 0) {
         queue_lives(m, sent);
         beat_read(m, &rows, sent);
-        m->queue.beat_at = sent + beat_interval(m, sent);
+        m->queue.beat_at = time_max(sent + beat_interval(m, sent), sqlock_now_us() + LOOK_LEAST);
     } else {
         m->queue.beat_at = sqlock_now_us() + FAILED_US;
     }

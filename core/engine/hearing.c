@@ -5,19 +5,23 @@
 
 #include "core/engine/op.h"
 #include "core/engine/pool.h"
+#include "core/engine/renewals.h"
 
-#define TAKE_US INT64_C(50000)  /* for the connection, which may be in use */
-#define LENT_US INT64_C(200000) /* to others who need the connection now */
+#define TAKE_US   INT64_C(50000)   /* for the connection, which may be in use */
+#define OPEN_US   INT64_C(500000)  /* to open it, if it is not known how long that takes */
+#define FAILED_US INT64_C(1000000) /* until it is opened again */
+#define LENT_US   INT64_C(200000)  /* to others who need the connection now */
 
 static const unsigned char no_owner[SQLOCK_OWNER_SIZE];
 
 /* The reserved connection, which renewals and beats need only now and then. Behind a pooler none:
- * to listen would leave something in a session that others get. */
+ * to listen would leave something in a session that others get. None either until the one that
+ * listened before has been closed. */
 int64_t hearing_due(const sqlock *m)
 {
     const struct conn *c = &m->conns[0];
     int can = m->driver->hear != NULL && !list_is_empty(&m->queue.places) && !c->busy &&
-              c->native != NULL && !m->queue.deaf && !(m->flags & SQLOCK_OPEN_UNPREPARED) &&
+              m->queue.parted == NULL && !m->queue.deaf && !(m->flags & SQLOCK_OPEN_UNPREPARED) &&
               texts_has(m->texts, SQLOCK_STMT_NOTIFY, NULL) == 0;
 
     return can ? m->queue.hear_at : TIME_NEVER;
@@ -131,17 +135,31 @@ static int hearing_run_on(sqlock *m, struct conn *c, int64_t until, sqlock_error
 /* For good. A process that was stopped on the way had no time left, and tries again. */
 static int hearing_is_refused(const sqlock_error *err)
 {
-    return !(err->flags & SQLOCK_RECONNECT) && err->code != SQLOCK_ECANCELLED &&
+    return !(err->flags & (SQLOCK_RECONNECT | SQLOCK_RETRY)) && err->code != SQLOCK_ECANCELLED &&
            err->code != SQLOCK_ETIMEOUT;
+}
+
+/* Meanwhile this thread sends no beats and no renewals. */
+static int64_t hearing_opening_time(const sqlock *m, int64_t now)
+{
+    int64_t most = time_min(time_max(2 * m->opening, OPEN_US), QUEUE_ALIVE_US / 2);
+
+    return time_min(time_min(most, m->request_us), renewals_left(m, now) / 4);
 }
 
 void hearing_run(sqlock *m, int64_t until)
 {
+    const int opens = m->conns[0].native == NULL;
+    int64_t now = sqlock_now_us();
     sqlock_error err = {0};
     struct conn *c;
 
-    if (pool_take(m, POOL_RESERVED, NULL, sqlock_now_us() + TAKE_US, &c, &err) != 0)
+    if (pool_take(m, POOL_RESERVED, NULL, now + (opens ? hearing_opening_time(m, now) : TAKE_US),
+                  &c, &err) != 0) {
+        if (opens)
+            m->queue.hear_at = sqlock_now_us() + FAILED_US;
         return;
+    }
     if (hearing_run_on(m, c, until, &err) != 0) {
         m->queue.hears = 0;
         m->queue.deaf = hearing_is_refused(&err);

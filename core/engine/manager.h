@@ -50,6 +50,7 @@ enum pool_use {
     POOL_URGENT,   /* as calls; after a while the reserved one, while no renewal is due */
     POOL_RENEWALS, /* the reserved one; an idle one of the calls while that one cannot be opened */
     POOL_RESERVED, /* only the reserved one */
+    POOL_OPEN,     /* whichever is open and idle; else the reserved one */
 };
 
 /* Waiting in the database's queues (engine/queue.h). */

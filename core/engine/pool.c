@@ -32,19 +32,24 @@ static struct conn *pool_find_call(sqlock *m)
     return found;
 }
 
+static struct conn *pool_find_open(sqlock *m)
+{
+    struct conn *reserved = m->conns[0].busy ? NULL : &m->conns[0], *idle;
+
+    if (reserved != NULL && reserved->native != NULL)
+        return reserved;
+    idle = pool_find_call(m);
+    return idle != NULL && idle->native != NULL ? idle : reserved;
+}
+
 /* Renewals use an idle open connection if their own is not open, and if opening it failed the last
  * time or may take too long. */
 static struct conn *pool_find_for_renewals(sqlock *m, int64_t deadline)
 {
-    struct conn *reserved = m->conns[0].busy ? NULL : &m->conns[0], *idle = pool_find_call(m);
+    const int opens =
+        !m->conns[0].busy && !m->opening_fails && 2 * m->opening <= deadline - sqlock_now_us();
 
-    if (reserved != NULL && reserved->native != NULL)
-        return reserved;
-    if (idle == NULL || idle->native == NULL)
-        return reserved;
-    return reserved == NULL || m->opening_fails || 2 * m->opening > deadline - sqlock_now_us()
-               ? idle
-               : reserved;
+    return opens ? &m->conns[0] : pool_find_open(m);
 }
 
 /* Requests that end or settle a grant must not starve while acquires hang in the server on all
@@ -76,6 +81,8 @@ static struct conn *pool_find_free(sqlock *m, enum pool_use use, int64_t deadlin
         return pool_find_for_renewals(m, deadline);
     case POOL_RESERVED:
         return m->conns[0].busy ? NULL : &m->conns[0];
+    case POOL_OPEN:
+        return pool_find_open(m);
     default:
         return pool_find_call(m);
     }
@@ -163,7 +170,7 @@ static void pool_sleep(sqlock *m, struct pool_waiter *w)
         list_append(&m->waiting, &w->in_manager);
     }
     w->woken = 0;
-    if (w->use == POOL_RENEWALS || w->use == POOL_RESERVED)
+    if (w->use != POOL_CALLS && w->use != POOL_URGENT)
         hearing_lend(m);
     cond_wait_until(w->wake, &m->mu,
                     w->use == POOL_URGENT ? time_min(w->deadline, now + URGENT_AFTER_US)

@@ -111,7 +111,7 @@ static void passing_tell(sqlock_op *op, const struct answer *a, const sqlock_loc
     } else if (!granted) {
         line_queue(p);
         p->number = a->place;
-        p->since = a->place > 0 ? a->sent : 0;
+        p->since = a->place > 0 ? a->received : 0;
         if (a->place == 0)
             place_call(p);
         else if (p->op->tries == 0)

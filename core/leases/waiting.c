@@ -89,7 +89,7 @@ void waiting_answered(sqlock_op *op, const struct answer *a, int64_t now)
     if (p == NULL)
         return;
     p->number = a->place;
-    p->since = a->place > 0 ? a->sent : 0;
+    p->since = a->place > 0 ? a->received : 0;
 }
 
 /* The next in line looks when the lease in the way ends, and some behind it a moment later. Others

@@ -299,6 +299,38 @@ TEST(test_P22_waiter_sends_nothing_but_a_beat, a, b)
     give(t.lock);
 }
 
+/* QUEUE arrives late, and a beat that was sent behind it is executed before it, and answered after
+ * it. */
+static int run_as_if_far(void *conn, const sqlock_call *call, sqlock_stmt stmt,
+                         const sqlock_value *values, size_t n, int64_t deadline, sqlock_rows *rows,
+                         sqlock_error *err)
+{
+    int rc;
+
+    if (stmt == SQLOCK_STMT_QUEUE)
+        sleep_ms(100);
+    rc = spied_driver()->run(conn, call, stmt, values, n, deadline, rows, err);
+    if (stmt == SQLOCK_STMT_BEAT)
+        sleep_ms(250);
+    return rc;
+}
+
+TEST(test_P22_beat_that_does_not_show_a_new_place_makes_no_waiter_look, a)
+{
+    sqlock_lock *lock = take(a, "nightly");
+    static struct waiter t; /* its thread still writes to it if this fails */
+    sqlock *b;
+
+    w->driver.run = run_as_if_far;
+    b = open_changed(w, 10000);
+    queue_up(&t, b, 60000);
+    sleep_ms(1000);
+    assert_int_equal(spy_runs(SQLOCK_STMT_QUEUE), 1);
+    give(lock);
+    served(&t);
+    give(t.lock);
+}
+
 /* It would write twice, and be offered the lock when it has gone. */
 TEST(test_P22_waiter_of_a_moment_is_not_queued, a, b)
 {
