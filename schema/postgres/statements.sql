@@ -58,10 +58,12 @@
 -- The opposite: what the transaction writes may be lost in a crash, as long as no later commit has reached the disk.
 -- :define unwaited set_config('synchronous_commit', 'off', true) = 'off'
 -- The same, if the call need not wait; else it waits.
--- :define lazily CASE WHEN :lazy THEN {unwaited} ELSE {durable} END
--- Such a pass (its row is l) notifies the waiter's client in its own transaction. One that waits for the disk would let all
--- others that notify wait with it.
--- :define tells (:lazy AND pg_notify('sqlock_'::text || encode(l.client, 'hex'::text), encode(l.owner, 'hex'::text))::text IS NOT NULL)
+-- :define lazily CASE WHEN :lazy > 0 THEN {unwaited} ELSE {durable} END
+-- A pass that waits for no disk (its row is l) notifies the waiter's client itself. A commit that notifies takes a lock of
+-- the whole server, and keeps it while it waits for the disk or a standby. So one that waits would keep all others
+-- waiting that notify. And others may keep this one waiting: so long at most, then it fails, and is sent again with
+-- :lazy = 2.
+-- :define tells (:lazy = 1 AND set_config('lock_timeout', '20ms', true) IS NOT NULL AND pg_notify('sqlock_'::text || encode(l.client, 'hex'::text), encode(l.owner, 'hex'::text))::text IS NOT NULL)
 
 -- Always true of the requests u of an array. The planner expects ten requests, and would rather read a small table whole
 -- than look for ten keys. It would go on when the table has grown. With this it expects one, and goes by the primary
@@ -1434,10 +1436,11 @@ SELECT 0, {DONE}, o.place, o.exp - {now}, {now}, o.owner, o.ns, o.name FROM o WH
 
 -- :block notify
 -- Wakes a waiter of another client. In a transaction of its own that writes nothing, so that it waits for no disk, and no
--- other that notifies waits for it. If it is lost, the waiter looks a moment later. A pass that does not wait for the
--- disk notifies by itself.
+-- other that notifies waits for it. Others may keep it waiting, for so long at most. If it is lost, the waiter looks a moment
+-- later. A pass that does not wait for the disk notifies by itself.
 -- :step
-SELECT 0, CASE WHEN pg_notify('sqlock_'::text || encode(:client, 'hex'::text), encode(:owner, 'hex'::text))::text IS NULL
+SELECT 0, CASE WHEN set_config('lock_timeout', '200ms', true) IS NULL
+                 OR pg_notify('sqlock_'::text || encode(:client, 'hex'::text), encode(:owner, 'hex'::text))::text IS NULL
                THEN {NEVER} ELSE {DONE} END;
 
 -- :block waiters
@@ -1489,7 +1492,7 @@ WHERE l.ns = k.ns AND l.name = k.name AND l.kind = 0
   AND l.owner = :owner AND l.token = :token AND l.waiters = 0 AND {now} <= :not_after
 RETURNING 0, {DONE}, l.ended_token, NULL::bigint, k.t, NULL::bigint, NULL::bytea, NULL::bigint, l.client, l.owner,
     l.token, l.exp - k.t, 1;
--- :step without next
+-- :step without next notifies
 WITH k AS (
     SELECT c.ns, c.name, greatest(c.token, m.fence_floor) + 1 AS token, {now} AS t,
            f.ticket, f.owner, f.client, f.ttl, f.label,
@@ -1520,7 +1523,7 @@ RETURNING 0, {DONE}, l.ended_token, NULL::bigint, k.t, NULL::bigint, NULL::bytea
     l.token, l.exp - k.t, CASE WHEN {tells} THEN 2 ELSE 0 END;
 -- :step first
 SELECT 1 FROM {lock} l WHERE l.ns = :ns AND l.name = :name AND l.kind = 0 FOR NO KEY UPDATE OFFSET 1;
--- :step
+-- :step notifies
 WITH q AS (
     SELECT l.changes FROM {lock} l WHERE l.ns = :ns AND l.name = :name
 ), k AS (
