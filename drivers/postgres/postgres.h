@@ -204,12 +204,22 @@ void pg_note_use(struct pg_conn *c, const struct pg_step *step);
 /* Prepare a step's statement, for parameters of these types. */
 int pg_prepare(struct pg_conn *c, const struct pg_call *call, const struct pg_step *step,
                const struct pg_params *p);
+/* Run one step, prepared if it is worth that. */
+int pg_step_run(struct pg_conn *c, const struct pg_call *call, const struct pg_step *step,
+                const struct pg_params *p, PGresult **out_res);
 /* The error is one that a new name and plan cure, and nothing was applied. */
 int pg_is_stale(const struct pg_conn *c, const sqlock_error *err);
 int pg_exec(void *conn, const char *sql, int64_t deadline, sqlock_error *err);
 int pg_begin(void *conn, int64_t deadline, sqlock_error *err);
 int pg_commit(void *conn, int64_t deadline, sqlock_error *err);
 int pg_rollback(void *conn, int64_t deadline, sqlock_error *err);
+
+/* script.c */
+/* The first step that returns a row ends the script: its rows are added, as those of this request.
+ * Returns 0 also if no step returned one. */
+int pg_script_run(struct pg_conn *c, const struct pg_call *call, const sqlock_script *script,
+                  sqlock_stmt stmt, int array, const struct pg_params *p, sqlock_rows *rows,
+                  size_t request);
 
 /* A statement of a packet, and its values. */
 struct pg_part {
