@@ -248,6 +248,8 @@ int pg_params_types(const sqlock_script *script, Oid **out);
 int pg_params_one(struct pg_params *p, const Oid *types, const sqlock_value *values, int n);
 int pg_params_array(struct pg_params *p, const Oid *types, const sqlock_value *values, int n_params,
                     size_t n);
+/* NULL, or the number 0. */
+int pg_param_is_empty(const struct pg_params *p, unsigned i);
 /* Behind them, for a script that is SQLOCK_REQ_LAZY. */
 void pg_params_add_lazy(struct pg_params *p, enum pg_lazy lazy);
 /* Values of any type, for a script that names none. */

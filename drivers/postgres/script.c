@@ -56,12 +56,12 @@ struct script_steps {
 /* It would do nothing. */
 static int script_is_vain(const struct script_steps *s, const sqlock_step *step)
 {
-    const int is_null = step_is(step, SQLOCK_STEP_WITH | SQLOCK_STEP_WITHOUT) &&
-                        s->params->data[SQLOCK_STEP_PARAM(step->flags)] == NULL;
+    const int empty = step_is(step, SQLOCK_STEP_WITH | SQLOCK_STEP_WITHOUT) &&
+                      pg_param_is_empty(s->params, SQLOCK_STEP_PARAM(step->flags));
 
     return (step_is(step, SQLOCK_STEP_FIRST) && !s->packets) ||
-           (step_is(step, SQLOCK_STEP_WITH) && is_null) ||
-           (step_is(step, SQLOCK_STEP_WITHOUT) && !is_null);
+           (step_is(step, SQLOCK_STEP_WITH) && empty) ||
+           (step_is(step, SQLOCK_STEP_WITHOUT) && !empty);
 }
 
 /* The first one from number i on that is worth to be sent. */

@@ -81,6 +81,11 @@ int pg_params_one(struct pg_params *p, const Oid *types, const sqlock_value *val
     return 0;
 }
 
+int pg_param_is_empty(const struct pg_params *p, unsigned i)
+{
+    return p->data[i] == NULL || (p->types[i] == OID_INT8 && p->ints[i] == 0);
+}
+
 void pg_params_add_lazy(struct pg_params *p, enum pg_lazy lazy)
 {
     static const char values[][2] = {

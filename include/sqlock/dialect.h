@@ -35,8 +35,8 @@ extern "C" {
 #define SQLOCK_STEP_NOTIFIES 0x800u /* PostgreSQL, with :lazy = 1: it wakes a waiter. If it fails because others
                                        keep the lock for notifications, or their queue is full, it is sent
                                        again with 2 */
-/* This step does something only if a parameter is not NULL, or only if it is. A driver may leave it
- * out otherwise. */
+/* This step does something only if a parameter is neither NULL nor 0, or only if it is one of these.
+ * A driver may leave it out otherwise. */
 #define SQLOCK_STEP_WITH    0x200u
 #define SQLOCK_STEP_WITHOUT 0x400u
 #define SQLOCK_STEP_PARAM_SHIFT 12

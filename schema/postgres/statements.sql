@@ -1218,9 +1218,9 @@ SELECT 0, {BROKEN} FROM {broken} b WHERE b.ns = :ns AND b.name = :name AND b.tok
 -- The second step is for the most frequent case: another owner's lease runs, and this one comes. It decides as the
 -- fourth does.
 -- place: 1 is the next in line; NULL: not in the queue.
--- :step first
+-- :step first with waits
 SELECT 1 FROM {lock} l WHERE l.ns = :ns AND l.name = :name AND l.kind = 0 FOR NO KEY UPDATE OFFSET 1;
--- :step
+-- :step with waits
 WITH k AS (
     SELECT c.ns, c.name, {now} AS t,
            greatest(c.next_ticket, (SELECT max(w.ticket) FROM {waiter} w WHERE w.ns = q.ns AND w.name = q.name)) + 1 AS ticket,
