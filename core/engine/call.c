@@ -232,12 +232,10 @@ int answer_read_id(const sqlock_rows *rows, size_t row, size_t column,
 static void answer_read_next(const sqlock_rows *rows, size_t row, struct answer *out)
 {
     const struct rows_line line = rows_line(rows, row);
-    const int64_t made = line_int(line, SQLOCK_COL_NEXT_GRANT, 0);
-    const int is_grant = made == 1;
+    int is_grant = line_int(line, SQLOCK_COL_NEXT_GRANT, 0) == 1;
 
     out->has_next = answer_read_id(rows, row, SQLOCK_COL_NEXT_CLIENT, out->next_client) &&
                     answer_read_id(rows, row, SQLOCK_COL_NEXT_OWNER, out->next_owner);
-    out->next_told = made == 2;
     out->next_token = is_grant ? line_int(line, SQLOCK_COL_NEXT_TOKEN, 0) : 0;
     out->next_left = is_grant ? line_int(line, SQLOCK_COL_NEXT_LEFT, 0) : 0;
 }

@@ -13,7 +13,6 @@ struct answer {
     int64_t place;                   /* in the queue; 0: it is not there */
     const sqlock_rows *rows; /* all of it; of an op's answer, until its verb has judged it */
     int has_next;            /* a waiter should look now, or has been granted the lock: next_... */
-    int next_told;           /* and its client has been notified */
     char label[LABEL_MAX + 1];
     unsigned char next_client[SQLOCK_OWNER_SIZE], next_owner[SQLOCK_OWNER_SIZE];
     int64_t next_token, next_left; /* of that grant; 0: it is none */

@@ -37,13 +37,6 @@ struct pg_limits {
     char lock_was[24], all_was[24];
 };
 
-/* The parameter :lazy. */
-enum pg_lazy {
-    PG_WAITS,    /* the commit waits for the disk */
-    PG_NOTIFIES, /* it need not (SQLOCK_CALL_LAZY): then a step may notify a waiter */
-    PG_LAZY      /* it need not, and notifies no one */
-};
-
 struct pg_conn {
     PGconn *pg;
     int open_wake; /* the caller's, while it opens; then -1 */
@@ -52,9 +45,8 @@ struct pg_conn {
         cancelled; /* a call; set before wake_fd is: a wake-up without it is an old one */
     uint64_t call; /* the number of the run() that is under way; 0: none */
     int pauses;    /* it is not given up: it pauses */
-    enum pg_lazy lazy;
-    int64_t quiet_until; /* a step that notifies does not do so before */
-    int likely;          /* SQLOCK_CALL_LIKELY */
+    int lazy;      /* its commit need not wait for the disk (SQLOCK_CALL_LAZY) */
+    int likely;    /* SQLOCK_CALL_LIKELY */
     int unprepared;
     int listens;   /* for a client: notifications stay until hear() */
     int in_tx;     /* between begin() and commit() or rollback() */
@@ -251,7 +243,7 @@ int pg_params_array(struct pg_params *p, const Oid *types, const sqlock_value *v
 /* NULL, or the number 0. */
 int pg_param_is_empty(const struct pg_params *p, unsigned i);
 /* Behind them, for a script that is SQLOCK_REQ_LAZY. */
-void pg_params_add_lazy(struct pg_params *p, enum pg_lazy lazy);
+void pg_params_add_lazy(struct pg_params *p, int lazy);
 /* Values of any type, for a script that names none. */
 int pg_params_loose(struct pg_params *p, const sqlock_value *values, int n);
 void pg_params_free(struct pg_params *p);

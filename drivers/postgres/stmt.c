@@ -4,8 +4,6 @@
 
 #include "postgres.h"
 
-#define QUIET_US INT64_C(1000000) /* after others kept a notification waiting */
-
 /* The caller's, to be freed; NULL: out of memory. */
 static char *stmt_new_name(struct pg_conn *c, const struct pg_step *step)
 {
@@ -139,23 +137,9 @@ int pg_params_of(struct pg_conn *c, const struct pg_call *call, const sqlock_gro
     return 0;
 }
 
-/* Others keep the server's lock for notifications too long, or its queue is full. Nothing was done.
- */
-static int request_cannot_notify(const struct pg_conn *c, const sqlock_group *g,
-                                 const sqlock_error *err)
-{
-    const sqlock_script *script = &c->scripts[g->stmt];
-    int notifies = 0;
-
-    for (size_t i = 0; g->n == 1 && i < script->n_steps; i++)
-        notifies = notifies || (script->steps[i].flags & SQLOCK_STEP_NOTIFIES);
-    return notifies && c->lazy == PG_NOTIFIES && !c->broken && !(err->flags & SQLOCK_MAYBE) &&
-           (strcmp(err->sqlstate, "55P03") == 0 || strcmp(err->sqlstate, "54000") == 0);
-}
-
 /* g: one request, or many for an array. */
-static int request_run_once(struct pg_conn *c, const struct pg_call *call, const sqlock_group *g,
-                            sqlock_rows *rows, size_t request)
+static int request_run(struct pg_conn *c, const struct pg_call *call, const sqlock_group *g,
+                       sqlock_rows *rows, size_t request)
 {
     struct pg_params p;
     int rc = pg_params_of(c, call, g, g->n > 1, &p);
@@ -164,19 +148,6 @@ static int request_run_once(struct pg_conn *c, const struct pg_call *call, const
         rc = pg_script_run(c, call, &c->scripts[g->stmt], g->stmt, g->n > 1, &p, rows, request);
     pg_params_free(&p);
     return rc;
-}
-
-static int request_run(struct pg_conn *c, const struct pg_call *call, const sqlock_group *g,
-                       sqlock_rows *rows, size_t request)
-{
-    int rc = request_run_once(c, call, g, rows, request);
-
-    if (rc >= 0 || !request_cannot_notify(c, g, call->err))
-        return rc;
-    c->quiet_until = sqlock_now_us() + QUIET_US;
-    c->lazy = PG_LAZY;
-    memset(call->err, 0, sizeof *call->err);
-    return request_run_once(c, call, g, rows, request);
 }
 
 /* After a failure that left the connection usable, core expects no open transaction. */
@@ -213,9 +184,7 @@ int pg_run(void *conn, const sqlock_call *number, sqlock_stmt stmt, const sqlock
     if (!c->adopted)
         c->call = number != NULL ? number->number : 0;
     c->pauses = number != NULL && (number->flags & SQLOCK_CALL_PAUSES);
-    c->lazy = number == NULL || !(number->flags & SQLOCK_CALL_LAZY) ? PG_WAITS
-              : sqlock_now_us() < c->quiet_until                    ? PG_LAZY
-                                                                    : PG_NOTIFIES;
+    c->lazy = number != NULL && (number->flags & SQLOCK_CALL_LAZY);
     c->likely = number != NULL && (number->flags & SQLOCK_CALL_LIKELY);
     if (number != NULL && number->n_more > 0) {
         rc = pg_run_groups(c, &call, &all, number, rows);

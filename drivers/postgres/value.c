@@ -43,7 +43,7 @@ int pg_params_types(const sqlock_script *script, Oid **out)
         }
         spec = blank != NULL ? blank + 1 : spec;
     }
-    types[script->n_params] = OID_INT2;
+    types[script->n_params] = OID_BOOL;
     *out = types;
     return 0;
 }
@@ -86,18 +86,15 @@ int pg_param_is_empty(const struct pg_params *p, unsigned i)
     return p->data[i] == NULL || (p->types[i] == OID_INT8 && p->ints[i] == 0);
 }
 
-void pg_params_add_lazy(struct pg_params *p, enum pg_lazy lazy)
+void pg_params_add_lazy(struct pg_params *p, int lazy)
 {
-    static const char values[][2] = {
-        [PG_WAITS] = {0, 0}, [PG_NOTIFIES] = {0, 1}, [PG_LAZY] = {0, 2}};
     int i = p->n++;
 
     if (p->types == p->other_types)
-        p->other_types[i] = OID_INT2;
-    assert(p->types[i] == OID_INT2);
-    p->data[i] = values[lazy];
-    p->lens[i] = sizeof values[lazy];
-    p->formats[i] = 1;
+        p->other_types[i] = OID_BOOL;
+    assert(p->types[i] == OID_BOOL);
+    p->data[i] = lazy ? "\1" : "\0";
+    p->lens[i] = p->formats[i] = 1;
 }
 
 static char *array_put_int32(char *out, int32_t i)

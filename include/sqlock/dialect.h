@@ -32,9 +32,6 @@ extern "C" {
 #define SQLOCK_STEP_DURABLE 0x80u
 #define SQLOCK_STEP_NOWAIT 0x20u /* only for servers where one statement can be kept from waiting */
 #define SQLOCK_STEP_OFTEN 0x100u /* sent so often that a driver had better prepare it */
-#define SQLOCK_STEP_NOTIFIES 0x800u /* PostgreSQL, with :lazy = 1: it wakes a waiter. If it fails because others
-                                       keep the lock for notifications, or their queue is full, it is sent
-                                       again with 2 */
 /* This step does something only if a parameter is neither NULL nor 0, or only if it is one of these.
  * A driver may leave it out otherwise. */
 #define SQLOCK_STEP_WITH    0x200u

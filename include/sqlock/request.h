@@ -171,8 +171,7 @@ enum {
     SQLOCK_COL_NEXT_OWNER = 9,
     SQLOCK_COL_NEXT_TOKEN = 10, /* release: of the grant or offer that it made to that owner, */
     SQLOCK_COL_NEXT_LEFT = 11,  /* how long that lasts, */
-    SQLOCK_COL_NEXT_GRANT = 12  /* and 1 if it is a grant, which needs no request any more; 2 if it is an
-                                   offer of which the statement has notified the client */
+    SQLOCK_COL_NEXT_GRANT = 12  /* and 1 if it is a grant, which needs no request any more */
 };
 /* beat: a row for each waiter of the client; the place of the first row is 0, and it has no owner */
 enum {

@@ -58,12 +58,7 @@
 -- The opposite: what the transaction writes may be lost in a crash, as long as no later commit has reached the disk.
 -- :define unwaited set_config('synchronous_commit', 'off', true) = 'off'
 -- The same, if the call need not wait; else it waits.
--- :define lazily CASE WHEN :lazy > 0 THEN {unwaited} ELSE {durable} END
--- A pass that waits for no disk (its row is l) notifies the waiter's client itself. A commit that notifies takes a lock of
--- the whole server, and keeps it while it waits for the disk or a standby. So one that waits would keep all others
--- waiting that notify. And others may keep this one waiting: so long at most, then it fails, and is sent again with
--- :lazy = 2.
--- :define tells (:lazy = 1 AND set_config('lock_timeout', '20ms', true) IS NOT NULL AND pg_notify('sqlock_'::text || encode(l.client, 'hex'::text), encode(l.owner, 'hex'::text))::text IS NOT NULL)
+-- :define lazily CASE WHEN :lazy THEN {unwaited} ELSE {durable} END
 
 -- Always true of the requests u of an array. The planner expects ten requests, and would rather read a small table whole
 -- than look for ten keys. It would go on when the table has grown. With this it expects one, and goes by the primary
@@ -1437,7 +1432,7 @@ SELECT 0, {DONE}, o.place, o.exp - {now}, {now}, o.owner, o.ns, o.name FROM o WH
 -- :block notify
 -- Wakes a waiter of another client. In a transaction of its own that writes nothing, so that it waits for no disk, and no
 -- other that notifies waits for it. Others may keep it waiting, for so long at most. If it is lost, the waiter looks a moment
--- later. A pass that does not wait for the disk notifies by itself.
+-- later.
 -- :step
 SELECT 0, CASE WHEN set_config('lock_timeout', '200ms', true) IS NULL
                  OR pg_notify('sqlock_'::text || encode(:client, 'hex'::text), encode(:owner, 'hex'::text))::text IS NULL
@@ -1469,9 +1464,8 @@ ORDER BY w.ns, w.name, w.ticket LIMIT :limit;
 -- All else is as in release.
 -- The first step is for an empty queue. There :next needs no place, whatever comes. The second is for the most frequent
 -- case: the first in the queue lives, and is of another client. It decides as the fourth does.
--- An offer need not wait for the disk, as a release need not. The grant that it becomes waits (acquire), and the disk has
--- the offer before the grant. If a crash forgets the offer, the lock is held as before. No one has seen the offer's token,
--- and a server that starts anew draws larger ones.
+-- An offer waits for the disk, and for a standby. Others see its token as a holder's, and must not see the former holder
+-- again after a failover.
 -- place: not NULL: :next is in the queue.
 -- :step with next
 WITH k AS (
@@ -1492,7 +1486,7 @@ WHERE l.ns = k.ns AND l.name = k.name AND l.kind = 0
   AND l.owner = :owner AND l.token = :token AND l.waiters = 0 AND {now} <= :not_after
 RETURNING 0, {DONE}, l.ended_token, NULL::bigint, k.t, NULL::bigint, NULL::bytea, NULL::bigint, l.client, l.owner,
     l.token, l.exp - k.t, 1;
--- :step without next notifies
+-- :step without next
 WITH k AS (
     SELECT c.ns, c.name, greatest(c.token, m.fence_floor) + 1 AS token, {now} AS t,
            f.ticket, f.owner, f.client, f.ttl, f.label,
@@ -1507,7 +1501,7 @@ WITH k AS (
       AND coalesce(:next, c.owner) = c.owner AND f.client <> :client
       AND EXISTS (SELECT 1 FROM {client} p WHERE p.id = f.client AND {living})
       AND NOT EXISTS (SELECT 1 FROM {waiter} w WHERE w.client = :client AND w.ns = c.ns AND w.name = c.name)
-      AND m.id = 1 AND {known} AND {now} >= (m.lost_at + least(m.longest, f.grace)) AND {lazily}
+      AND m.id = 1 AND {known} AND {now} >= (m.lost_at + least(m.longest, f.grace)) AND {durable}
     FOR UPDATE OF c SKIP LOCKED
 ), x AS (
     DELETE FROM {waiter} w USING k WHERE w.ns = k.ns AND w.name = k.name AND w.ticket = k.ticket
@@ -1520,10 +1514,10 @@ UPDATE {lock} l SET
 FROM k
 WHERE l.ns = k.ns AND l.name = k.name AND l.kind = 0 AND l.owner = :owner AND l.token = :token
 RETURNING 0, {DONE}, l.ended_token, NULL::bigint, k.t, NULL::bigint, NULL::bytea, NULL::bigint, l.client, l.owner,
-    l.token, l.exp - k.t, CASE WHEN {tells} THEN 2 ELSE 0 END;
+    l.token, l.exp - k.t, 0;
 -- :step first
 SELECT 1 FROM {lock} l WHERE l.ns = :ns AND l.name = :name AND l.kind = 0 FOR NO KEY UPDATE OFFSET 1;
--- :step notifies
+-- :step
 WITH q AS (
     SELECT l.changes FROM {lock} l WHERE l.ns = :ns AND l.name = :name
 ), k AS (
@@ -1532,7 +1526,7 @@ WITH q AS (
     FROM {lock} c, {meta} m
     WHERE c.ns = :ns AND c.name = :name AND c.kind = 0
       AND c.owner = :owner AND c.token = :token AND c.waiters <> 0
-      AND m.id = 1 AND {known}
+      AND m.id = 1 AND {known} AND {durable}
     FOR UPDATE OF c SKIP LOCKED
 ), s AS (
     SELECT k.* FROM k JOIN q ON q.changes = k.changes
@@ -1598,9 +1592,8 @@ UPDATE {lock} l SET
     waiters = r.more, next_ticket = coalesce((SELECT j.ticket FROM j), l.next_ticket * r.more)
 FROM r CROSS JOIN a s LEFT JOIN h ON true
 WHERE l.ns = :ns AND l.name = :name AND l.kind = 0 AND l.owner = :owner AND l.token = :token
-  AND CASE WHEN h.passed = 1 THEN {durable} ELSE {lazily} END
 RETURNING 0, {DONE}, s.token, NULL::bigint, s.t, NULL::bigint, NULL::bytea, (SELECT j.place FROM j), h.client, h.owner,
-    l.token, l.exp - s.t, CASE WHEN h.passed = 0 THEN CASE WHEN {tells} THEN 2 ELSE 0 END ELSE h.passed END;
+    l.token, l.exp - s.t, h.passed;
 -- :step
 UPDATE {lock} l SET owner = NULL, exp = NULL, since = NULL, label = NULL,
     ended_owner = l.owner, ended_token = l.token, ended_why = {ENDED_RELEASED}, idle_since = {now}

@@ -145,7 +145,6 @@ static void passed_on_and_crashed(int waits)
     grant_outlives_a_crash(lock);
 }
 
-/* The offer does not wait for the disk. Who takes it up does. */
 TEST(test_P1_grant_after_an_offer_outlives_a_crash)
 {
     passed_on_and_crashed(1);
@@ -174,61 +173,6 @@ TEST(test_P5_release_waits_for_no_standby)
     assert_ok(sqlock_release(lock, &err), &err);
     assert_int_equal(row_of(managers[1], NAME).held, 0);
     sqlock_lock_free(lock);
-}
-
-TEST(test_P1_release_that_offers_waits_for_no_standby_and_the_grant_does)
-{
-    sqlock_lock *lock;
-    sqlock_op *op;
-
-    begin(0);
-    lock = lock_take(managers[0], NAME, 60000, 0);
-    op = wait_in_queue(1);
-    standby_wanted(true);
-    assert_ok(sqlock_release(lock, &err), &err);
-    sqlock_lock_free(lock);
-    sleep_ms(300);
-    assert_int_equal(sqlock_op_step(op), 0);
-    standby_wanted(false);
-    assert_ok(sqlock_op_finish(op, &lock, &err), &err);
-    lock_give(lock);
-}
-
-static int notify_and_hang(void *arg)
-{
-    (void)arg;
-    private_exec("BEGIN; INSERT INTO lazy_app VALUES (1); NOTIFY jobs; COMMIT");
-    return 0;
-}
-
-/* An application's transaction that notifies keeps the server's lock for notifications while it
- * waits for the standby. */
-TEST(test_P22_release_passes_a_lock_on_while_the_notification_of_others_hangs)
-{
-    sqlock_lock *lock;
-    int64_t token, began;
-    sqlock_op *op;
-    pid_t app;
-
-    begin(0);
-    private_exec("CREATE TABLE IF NOT EXISTS lazy_app (x int)");
-    lock = lock_take(managers[0], NAME, 60000, 0);
-    token = sqlock_lock_token(lock);
-    op = wait_in_queue(1);
-    standby_wanted(true);
-    app = child_start(notify_and_hang, NULL);
-    assert_soon(private_number("SELECT count(*) FROM pg_locks WHERE locktype = 'object' AND"
-                               " classid = 1262 AND objid = 0 AND granted") == 1,
-                patience_ms(5000));
-    began = now_us();
-    assert_ok(sqlock_release(lock, &err), &err);
-    assert_between(0, now_us() - began, patience_ms(700) * INT64_C(1000));
-    sqlock_lock_free(lock);
-    assert_true(row_of(managers[0], NAME).token > token);
-    standby_wanted(false);
-    assert_int_equal(child_wait(app, patience_ms(5000)), 0);
-    assert_ok(sqlock_op_finish(op, &lock, &err), &err);
-    lock_give(lock);
 }
 
 TEST(test_P5_durable_release_waits_for_the_standby)

@@ -20,8 +20,8 @@ static int add_lazy(sqlock_stmt stmt, Oid *types, const char **values, int n)
 {
     if (!is_lazy(stmt))
         return n;
-    types[n] = 21; /* smallint */
-    values[n] = "1";
+    types[n] = 16; /* bool */
+    values[n] = "t";
     return n + 1;
 }
 
@@ -206,7 +206,7 @@ static const char *pg_plan(conn c, const script *s)
             nulls = joined(nulls, textf("%sNULL", comma));
         }
         if (is_lazy(s->stmt)) {
-            types = joined(types, ", smallint");
+            types = joined(types, ", boolean");
             nulls = joined(nulls, ", NULL");
         }
         run(c, textf("PREPARE planned (%s) AS %s", types, s->step[i]));
