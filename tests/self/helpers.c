@@ -1,7 +1,5 @@
 /* The helpers of tests/lib themselves: one that lets everything pass would pass every test. */
-#include <pthread.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -96,41 +94,6 @@ TEST(test_child_may_be_stopped_and_killed)
     kill(child, SIGKILL);
     assert_soon(child_ended(child), 5000);
     assert_int_equal(child_wait(child, 1000), -SIGKILL);
-}
-
-static void *allocate_until(void *arg)
-{
-    atomic_bool *done = arg;
-
-    while (!atomic_load(done)) {
-        void *places[50];
-
-        for (size_t i = 0; i < 50; i++)
-            places[i] = malloc(16 + i * 37);
-        for (size_t i = 0; i < 50; i++)
-            free(places[i]);
-    }
-    return NULL;
-}
-
-static int allocate(void *arg)
-{
-    return setenv("SQLOCK_TEST_CHILD", arg, 1);
-}
-
-/* Sanitizers have an allocator of their own, and that of GCC 12 does not know forks. */
-TEST(test_child_of_a_program_that_allocates_in_threads_gets_on)
-{
-    atomic_bool done = false;
-    pthread_t threads[2];
-
-    for (size_t i = 0; i < 2; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, allocate_until, &done), 0);
-    for (int i = 0; i < 100; i++)
-        assert_int_equal(child_wait(child_start(allocate, "started"), 10000), 0);
-    atomic_store(&done, true);
-    for (size_t i = 0; i < 2; i++)
-        pthread_join(threads[i], NULL);
 }
 
 static int make_dir_and_exit(void *arg)
