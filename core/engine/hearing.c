@@ -7,10 +7,10 @@
 #include "core/engine/pool.h"
 #include "core/engine/renewals.h"
 
-#define TAKE_US   INT64_C(50000)   /* for the connection, which may be in use */
-#define OPEN_US   INT64_C(500000)  /* to open it, if it is not known how long that takes */
-#define FAILED_US INT64_C(1000000) /* until it is opened again */
-#define LENT_US   INT64_C(200000)  /* to others who need the connection now */
+#define TAKE_US   INT64_C(50000)  /* for the connection, which may be in use */
+#define OPEN_US   INT64_C(500000) /* to open it, if it is not known how long that takes */
+#define FAILED_US INT64_C(500000) /* until it is tried again to begin */
+#define LENT_US   INT64_C(200000) /* to others who need the connection now */
 
 static const unsigned char no_owner[SQLOCK_OWNER_SIZE];
 
@@ -163,6 +163,8 @@ void hearing_run(sqlock *m, int64_t until)
     if (hearing_run_on(m, c, until, &err) != 0) {
         m->queue.hears = 0;
         m->queue.deaf = hearing_is_refused(&err);
+        if (!c->listens && err.code != SQLOCK_ECANCELLED)
+            m->queue.hear_at = sqlock_now_us() + FAILED_US;
     }
     pool_give(m, c, err.flags & SQLOCK_RECONNECT);
 }

@@ -167,7 +167,7 @@ enum {
 /* queue, release, leave; NULL otherwise */
 enum {
     SQLOCK_COL_QUEUE_PLACE = 7,  /* queue: of this owner in the queue, from 1; NULL: it is not there */
-    SQLOCK_COL_NEXT_CLIENT = 8, /* who should look at the lock now: send `notify`, */
+    SQLOCK_COL_NEXT_CLIENT = 8, /* who should look at the lock now: send `notify` */
     SQLOCK_COL_NEXT_OWNER = 9,
     SQLOCK_COL_NEXT_TOKEN = 10, /* release: of the grant or offer that it made to that owner, */
     SQLOCK_COL_NEXT_LEFT = 11,  /* how long that lasts, */
