@@ -1464,6 +1464,7 @@ ORDER BY w.ns, w.name, w.ticket LIMIT :limit;
 -- All else is as in release.
 -- The first step is for an empty queue. There :next needs no place, whatever comes. The second is for the most frequent
 -- case: the first in the queue lives, and is of another client. It decides as the fourth does.
+-- It compares :next in a way that says nothing to the planner: with a NULL it would make a plan anew each time.
 -- An offer waits for the disk, and for a standby. Others see its token as a holder's, and must not see the former holder
 -- again after a failover.
 -- place: not NULL: :next is in the queue.

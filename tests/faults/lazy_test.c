@@ -175,6 +175,54 @@ TEST(test_P5_release_waits_for_no_standby)
     sqlock_lock_free(lock);
 }
 
+static int notify_and_hang(void *arg)
+{
+    (void)arg;
+    private_exec("BEGIN; INSERT INTO lazy_app VALUES (1); NOTIFY jobs; COMMIT");
+    return 0;
+}
+
+/* The server process of an application that keeps the server's lock for notifications: it waited
+ * for the standby, and is stopped. */
+static pid_t notifier_stopped(void)
+{
+    const char *locked = "FROM pg_locks WHERE locktype = 'object' AND classid = 1262 AND objid = 0"
+                         " AND granted";
+    pid_t server;
+
+    assert_soon(private_number("SELECT count(*) %s", locked) == 1, patience_ms(5000));
+    server = (pid_t)private_number("SELECT pid %s", locked);
+    assert_int_equal(kill(server, SIGSTOP), 0);
+    standby_wanted(false);
+    return server;
+}
+
+TEST(test_P22_release_does_not_wait_for_long_for_a_notification_of_others)
+{
+    sqlock_lock *lock, *next;
+    int64_t token, began;
+    pid_t app, server;
+    sqlock_op *op;
+
+    begin(0);
+    private_exec("CREATE TABLE IF NOT EXISTS lazy_app (x int)");
+    lock = lock_take(managers[0], NAME, 60000, 0);
+    token = sqlock_lock_token(lock);
+    op = wait_in_queue(1);
+    standby_wanted(true);
+    app = child_start(notify_and_hang, NULL);
+    server = notifier_stopped();
+    began = now_us();
+    assert_ok(sqlock_release(lock, &err), &err);
+    assert_between(0, now_us() - began, late_ms(700) * INT64_C(1000));
+    sqlock_lock_free(lock);
+    assert_ok(sqlock_op_finish(op, &next, &err), &err); /* by a look */
+    assert_true(sqlock_lock_token(next) > token);
+    kill(server, SIGCONT);
+    assert_int_equal(child_wait(app, patience_ms(5000)), 0);
+    lock_give(next);
+}
+
 TEST(test_P5_durable_release_waits_for_the_standby)
 {
     sqlock_lock *lock;
