@@ -172,6 +172,8 @@ void sqlock_fake_free(sqlock_fake *db)
     for (int stmt = 0; stmt < SQLOCK_STMT_COUNT; stmt++)
         for (int step = 0; step < FAKE_STEPS_MAX; step++)
             sqlite3_finalize(db->steps[stmt][step]);
+    sqlite3_finalize(db->begin);
+    sqlite3_finalize(db->commit);
     sqlite3_close(db->sql);
     pthread_mutex_destroy(&db->mutex);
     sqlock_mem_free(db);

@@ -129,6 +129,20 @@ const sqlock_value *fake_values_of(const struct fake_call *k, size_t request)
     return n_params > 0 ? k->values + request * n_params : NULL;
 }
 
+/* Begins or ends a transaction. */
+static int bracket_run(sqlock_fake *db, sqlite3_stmt **stmt, const char *sql, sqlock_error *err)
+{
+    int result = SQLITE_OK;
+
+    if (*stmt == NULL)
+        result = sqlite3_prepare_v3(db->sql, sql, -1, SQLITE_PREPARE_PERSISTENT, stmt, NULL);
+    if (result == SQLITE_OK) {
+        (void)sqlite3_step(*stmt);
+        result = sqlite3_reset(*stmt);
+    }
+    return result == SQLITE_OK ? 0 : fake_sql_error(db, result, err);
+}
+
 int fake_db_run(struct fake_call *k)
 {
     sqlock_fake *db = k->db;
@@ -138,7 +152,7 @@ int fake_db_run(struct fake_call *k)
 
     db->seen[k->stmt] += (long)k->n;
     db->sql_now = k->now;
-    int rc = alone ? fake_exec(db, "BEGIN", k->err) : 0;
+    int rc = alone ? bracket_run(db, &db->begin, "BEGIN", k->err) : 0;
     for (size_t request = 0; rc == 0 && request < k->n; request++) {
         int answered = 0;
         for (size_t step = 0; rc == 0 && !answered && step < n_steps; step++)
@@ -146,7 +160,7 @@ int fake_db_run(struct fake_call *k)
                 rc = step_run(k, request, step, &answered);
     }
     if (alone && rc == 0)
-        rc = fake_exec(db, "COMMIT", k->err);
+        rc = bracket_run(db, &db->commit, "COMMIT", k->err);
     if (alone && rc != 0)
         (void)fake_exec(db, "ROLLBACK", NULL);
     return rc;

@@ -741,23 +741,22 @@ ORDER BY w.ticket LIMIT 1;
 -- :block beat
 -- The client lives, for :alive from now on. Answers with all that wait for it: their places, and how long the lock's
 -- lease still runs. An owner that is missing was offered the lock, or passed over: it looks by itself. One that the
--- client does not know is to leave. The first row only says that it was done. While the client has said so a moment ago, nothing is written. Places count only those
--- who live. Clients that ended an hour ago go.
+-- client does not know is to leave. The first row only says that it was done. While the client has said so a moment
+-- ago, nothing is written. Places count only those who live, one by one for each place: a client has few in a queue.
+-- Clients that ended an hour ago go.
 -- :step
 WITH b AS MATERIALIZED (
     SELECT {now} AS t FROM {client} c
     WHERE c.id = :client AND c.alive_until BETWEEN {now} + :alive / 3000 * 2 AND {now} + :alive / 1000
-), n AS MATERIALIZED (
-    SELECT DISTINCT w.ns, w.name FROM b CROSS JOIN {waiter} w WHERE w.client = :client
-), o AS (
-    SELECT w.owner, w.client, w.ns, w.name, l.exp, row_number() OVER (PARTITION BY w.ns, w.name ORDER BY w.ticket) AS place
-    FROM n CROSS JOIN {lock} l CROSS JOIN {waiter} w LEFT JOIN {client} p ON p.id = w.client
-    WHERE l.ns = n.ns AND l.name = n.name AND w.ns = n.ns AND w.name = n.name
-      AND (w.client = :client OR p.alive_until > {now})
 )
 SELECT 0, {DONE}, 0, NULL, b.t * 1000, NULL, NULL, NULL FROM b
 UNION ALL
-SELECT 0, {DONE}, o.place, (o.exp - b.t) * 1000, b.t * 1000, o.owner, o.ns, o.name FROM b CROSS JOIN o WHERE o.client = :client;
+SELECT 0, {DONE},
+       (SELECT count(*) FROM {waiter} q LEFT JOIN {client} p ON p.id = q.client
+        WHERE q.ns = w.ns AND q.name = w.name AND q.ticket <= w.ticket AND (q.client = :client OR p.alive_until > b.t)),
+       (l.exp - b.t) * 1000, b.t * 1000, w.owner, w.ns, w.name
+FROM b CROSS JOIN {waiter} w CROSS JOIN {lock} l
+WHERE w.client = :client AND l.ns = w.ns AND l.name = w.name;
 -- :step write
 INSERT INTO {client} (id, alive_until, session) VALUES (:client, {now} + :alive / 1000, :session * 0)
 ON CONFLICT (id) DO UPDATE SET alive_until = excluded.alive_until;

@@ -1,8 +1,27 @@
 /* The server: the fake database, without its own faults. It runs each request at once when that
  * arrives. */
+#include <malloc.h>
 #include <string.h>
 
+#include <sqlite3.h>
+
 #include "tests/sim/packet.h"
+
+/* One thread uses SQLite, and asks for the same memory again and again: then a simulated hour takes
+ * a quarter less time. */
+static void server_tune(void)
+{
+    static bool tuned;
+
+    if (tuned)
+        return;
+    tuned = true;
+    mallopt(M_TRIM_THRESHOLD, 1 << 28);
+    mallopt(M_MMAP_THRESHOLD, 1 << 28);
+    sqlite3_config(SQLITE_CONFIG_SINGLETHREAD);
+    sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
+    sqlite3_config(SQLITE_CONFIG_PAGECACHE, NULL, 0, 0);
+}
 
 static void server_run(struct packet *p, sqlock_rows *rows, sqlock_error *err)
 {
@@ -40,6 +59,7 @@ static bool server_connect(void)
 
 bool server_begin(void)
 {
+    server_tune();
     machine_begin(NULL);
     world.db = sqlock_fake_new();
     return world.db != NULL && server_connect();
