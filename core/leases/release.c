@@ -13,8 +13,10 @@
 
 #define EARLY_US    1000 /* past the last moment, for clocks of whole milliseconds */
 #define LOOKS       2
-#define PROBES_MOST 9   /* while others work on the row */
-#define GUARDED_MS  500 /* limit of a release that an open guard may block: it reports soon */
+#define GLIMPSES    4             /* as many looks where a row is met for a moment */
+#define GLIMPSE_US  INT64_C(5000) /* before the third look; four times as much before the fourth */
+#define PROBES_MOST 9             /* while others work on the row */
+#define GUARDED_MS  500           /* limit of a release that an open guard may block */
 
 /* What comes next. */
 enum release_phase {
@@ -28,14 +30,19 @@ enum release_phase {
 };
 
 /* In MariaDB and MySQL a session that skips a locked row waits for the lock for an instant. For
- * another session that looks like a guard. A real guard is still there at the second look. */
+ * another session that looks like a guard. A busy machine may leave that session just there, and
+ * others may come behind it. A real guard is still there at the last look. */
 int verb_looks_again(sqlock_op *op, const struct answer *a)
 {
+    const int most = op->m->driver->caps & SQLOCK_CAP_GLIMPSES ? GLIMPSES : LOOKS;
+
     op->looks = a->outcome == SQLOCK_OUT_GUARDED ? op->looks + 1 : 0;
-    if (op->looks > 0 && op->looks < LOOKS)
-        return 1;
-    op->looks = 0;
-    return 0;
+    if (op->looks == 0 || op->looks >= most) {
+        op->looks = 0;
+        return 0;
+    }
+    op_again(op, a->received + (op->looks - 1) * (op->looks - 1) * GLIMPSE_US);
+    return 1;
 }
 
 int verb_may_be_guarded(sqlock_op *op)

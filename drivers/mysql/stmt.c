@@ -350,7 +350,7 @@ const sqlock_driver *sqlock_driver_mysql(void)
 {
     static const sqlock_driver driver = {
         .size = sizeof(sqlock_driver),
-        .caps = SQLOCK_CAP_HOSTS | MY_CLIENT_CAPS,
+        .caps = SQLOCK_CAP_HOSTS | SQLOCK_CAP_GLIMPSES | MY_CLIENT_CAPS,
         .name = "mysql",
         .schemes = "mysql mariadb",
         .dialect = &sqlock_mysql_dialect,

@@ -96,6 +96,8 @@ typedef struct sqlock_hosts {
 #define SQLOCK_CAP_PAUSES 0x800u    /* no slot. run() knows SQLOCK_CALL_PAUSES */
 #define SQLOCK_CAP_GROUPS 0x1000u   /* no slot. run() knows sqlock_call.more */
 #define SQLOCK_CAP_HEARS 0x2000u    /* listen, hear */
+#define SQLOCK_CAP_GLIMPSES 0x4000u /* no slot. A look may see a guard where another session only
+                                       met a row for a moment. So core looks again, after pauses */
 
 /* With this flag run() does not give up a request that waits for its answer. At the deadline, and
  * after a cancel, it returns SQLOCK_NOT_YET, which is no failure: the request goes on. Core calls

@@ -108,18 +108,42 @@ TEST(test_grants_that_come_too_late_are_given_back)
     assert_int_equal(s.lock.lease.state, SQLOCK_RELEASED);
 }
 
-/* Another session may hold the row for an instant: a guard is there at the second look too. */
-TEST(test_guard_is_believed_at_the_second_look)
+/* Finds the lock free and its row locked. */
+static void begin_and_be_skipped(unsigned caps)
 {
     begin(&acquire_verb, 0);
+    s.driver.caps = caps;
     for (int i = 0; i < RETRIES_AT_ONCE; i++) {
         assert_next(SQLOCK_STMT_ACQUIRE, NOW);
         answer(SQLOCK_OUT_SKIPPED, NOW);
     }
+}
+
+TEST(test_guard_is_believed_at_the_second_look)
+{
+    begin_and_be_skipped(0);
     for (int look = 0; look < 2; look++) {
         assert_false(s.op.decided);
         assert_next(SQLOCK_STMT_GUARDED, NOW);
         answer(SQLOCK_OUT_GUARDED, NOW);
+    }
+    assert_done(SQLOCK_EGUARDED);
+}
+
+/* Where others meet a row for a moment, only what is there for some time is a guard. */
+TEST(test_guard_is_believed_after_pauses_where_a_look_may_err)
+{
+    static const int64_t behind_us[] = {0, 1000, 6000, 21000}; /* an answer takes 1000 */
+    int64_t now = NOW;
+
+    begin_and_be_skipped(SQLOCK_CAP_GLIMPSES);
+    for (size_t look = 0; look < sizeof behind_us / sizeof *behind_us; look++) {
+        assert_false(s.op.decided);
+        now += behind_us[look];
+        if (look > 0)
+            assert_true(s.op.next_at == now);
+        assert_next(SQLOCK_STMT_GUARDED, now);
+        answer(SQLOCK_OUT_GUARDED, now);
     }
     assert_done(SQLOCK_EGUARDED);
 }
