@@ -171,6 +171,7 @@ struct sqlock_lock {
     bool release_sent;  /* a release may have been applied */
     bool contended;     /* it was waited for: others may wait too */
     bool gave_up;       /* its acquire has waited, and was refused */
+    bool queued;        /* its acquire has ended unsure, and may still have a place in the queue */
     bool guards;        /* it was guarded, perhaps by another handle: a guard may be open */
     bool quiet;         /* released or freed: no new callback begins */
     bool to_report;     /* the timer has to call on_event */

@@ -136,6 +136,7 @@ void queue_end(sqlock_op *op, int code)
     line_part(p);
     op->lock->contended = 1;
     op->lock->gave_up = code != 0 && code != SQLOCK_EUNSURE;
+    op->lock->queued = code == SQLOCK_EUNSURE && p->sent;
     hash_remove(&m->queue.owners, &p->by_owner);
     list_remove(&p->in_queue);
     if (list_is_empty(&m->queue.places))

@@ -73,6 +73,8 @@ static int acquire_next(sqlock_op *op, int64_t now)
     case ACQUIRE_BEAT:
     case ACQUIRE_QUEUE:
         return waiting_send(op, now);
+    case ACQUIRE_LEAVE:
+        return waiting_send_leave(op);
     case ACQUIRE_GRANT:
         break;
     }
@@ -109,6 +111,8 @@ static void acquire_note_refusal(sqlock_op *op, int code, const struct answer *a
     op->retries_at_once = op->acquire.late = 0;
     if (op->unsure)
         verb_early(op, a, now);
+    else if (op->settle && op->lock->queued)
+        waiting_leaves(op, now);
     else if (op->once || op->settle)
         op_done(op, code);
     else
@@ -388,6 +392,9 @@ static void acquire_answered(sqlock_op *op, const struct answer *a, int64_t now)
         return;
     case ACQUIRE_GIVE_BACK:
         acquire_gave_back(op, a, now);
+        return;
+    case ACQUIRE_LEAVE:
+        waiting_left(op, a, now);
         return;
     case ACQUIRE_GRANT:
         acquire_judge(op, a, now);

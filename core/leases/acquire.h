@@ -13,6 +13,7 @@ enum acquire_phase {
     ACQUIRE_GIVE_BACK, /* the grants came too late */
     ACQUIRE_BEAT,      /* before QUEUE: this client lives */
     ACQUIRE_QUEUE,     /* others wait, or the lock is held: the request for a place in the queue */
+    ACQUIRE_LEAVE,     /* to settle: its place may still be there, and be granted the lock */
 };
 
 /* The first request: none, or not ACQUIRE, if others of this manager wait already. */
@@ -23,6 +24,11 @@ void waiting_found(sqlock_op *op, int64_t now);
 int waiting_send(sqlock_op *op, int64_t now);
 /* BEAT was answered. */
 void waiting_lives(sqlock_op *op, const struct answer *a);
+/* To settle: it leaves the queue, where it may still be. The request for that (returns 1), and its
+ * answer. */
+void waiting_leaves(sqlock_op *op, int64_t now);
+int waiting_send_leave(sqlock_op *op);
+void waiting_left(sqlock_op *op, const struct answer *a, int64_t now);
 /* QUEUE was answered, and what the answer says of the lock is yet to be judged. */
 void waiting_answered(sqlock_op *op, const struct answer *a, int64_t now);
 /* The op was refused, and is to wait until `last`. left: of the lease in the way. queued: QUEUE has

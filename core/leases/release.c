@@ -6,6 +6,7 @@
 
 #include "core/engine/arguments.h"
 #include "core/engine/locks.h"
+#include "core/engine/queue.h"
 #include "core/leases/calling.h"
 #include "core/leases/leases.h"
 #include "core/leases/passing.h"
@@ -93,6 +94,8 @@ static void release_done(sqlock_op *op, int64_t now)
 
     lock->pending = PENDING_NOTHING;
     lock_change(lock, LEASE_RELEASED, now, 0);
+    if (lock->token == 0 && lock->queued)
+        queue_give_back(lock, lock->owner); /* or its place would be granted the lock */
     if (op->phase == RELEASE_NOTIFY || op->phase == RELEASE_NEXT)
         op->succeeded = lock->lease.state != SQLOCK_LOST; /* whatever becomes of the call */
     else

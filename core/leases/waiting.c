@@ -75,6 +75,38 @@ int waiting_send(sqlock_op *op, int64_t now)
         value_int(op->in_queue != NULL));
 }
 
+/* What it was granted meanwhile it keeps: the next look shows that. */
+int waiting_send_leave(sqlock_op *op)
+{
+    const sqlock_lock *lock = op->lock;
+
+    return OP_SEND(op, SQLOCK_STMT_LEAVE, value_bytes(lock->ns, lock->ns_len),
+                   value_bytes(lock->name, lock->name_len),
+                   value_bytes(lock->owner, sizeof lock->owner), value_int(0));
+}
+
+/* It was not granted, but its place may still be granted the lock. So it leaves first, and then
+ * the same request shows what became of it. */
+void waiting_leaves(sqlock_op *op, int64_t now)
+{
+    op->refused = 0;
+    op->unsure = 1;
+    op->phase = ACQUIRE_LEAVE;
+    op_again(op, now);
+}
+
+/* As long as another transaction has the row, it has not left. */
+void waiting_left(sqlock_op *op, const struct answer *a, int64_t now)
+{
+    if (a->outcome == SQLOCK_OUT_SKIPPED) {
+        verb_locked(op, now);
+        return;
+    }
+    op->lock->queued = false;
+    op->phase = ACQUIRE_GRANT;
+    op_again(op, now);
+}
+
 void waiting_lives(sqlock_op *op, const struct answer *a)
 {
     queue_lives(op->m, a->sent);

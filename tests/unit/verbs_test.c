@@ -108,6 +108,25 @@ TEST(test_grants_that_come_too_late_are_given_back)
     assert_int_equal(s.lock.lease.state, SQLOCK_RELEASED);
 }
 
+/* A place that is left behind would be granted the lock after the answer "not granted". */
+TEST(test_P5_settling_says_not_granted_only_behind_its_place)
+{
+    begin(&acquire_verb, 0);
+    s.op.settle = s.op.unsure = 1;
+    s.lock.queued = true;
+    assert_next(SQLOCK_STMT_ACQUIRE, NOW);
+    answer(SQLOCK_OUT_HELD, NOW);
+    assert_true(!s.op.decided && s.op.unsure && s.op.refused == 0);
+    assert_next(SQLOCK_STMT_LEAVE, NOW);
+    assert_int_equal(s.op.request.values[3].i, 0);
+    answer(SQLOCK_OUT_SKIPPED, NOW);
+    assert_next(SQLOCK_STMT_LEAVE, NOW);
+    answer(SQLOCK_OUT_DONE, NOW);
+    assert_next(SQLOCK_STMT_ACQUIRE, NOW);
+    answer(SQLOCK_OUT_HELD, NOW);
+    assert_done(SQLOCK_EBUSY);
+}
+
 /* Finds the lock free and its row locked. */
 static void begin_and_be_skipped(unsigned caps)
 {
