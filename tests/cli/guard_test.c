@@ -119,7 +119,7 @@ TEST(test_guardian_that_is_stopped_all_the_time_gets_its_work_done, ON_SQLITE)
 /* What it needs it had before: nobody waits for it. */
 TEST(test_killed_waker_costs_nothing, ON_SQLITE)
 {
-    pid_t run = start_tree("--ttl 2s -k 300ms --max-time 1s", "obedient");
+    pid_t run = start_tree("--ttl 2s -k 300ms --max-time 4s", "obedient");
 
     kill(waker_of(run), SIGKILL);
     assert_ends(run, 124);

@@ -233,6 +233,7 @@ TEST(test_file_that_another_program_is_making_stays_as_it_is)
     void *code = NULL;
 
     assert_int_equal(sqlite3_open(path_of(&p), &app), SQLITE_OK);
+    sqlite3_busy_timeout(app, 5000); /* the migrator may just be reading */
     assert_int_equal(sqlite3_exec(app, "BEGIN IMMEDIATE; CREATE TABLE t (a)", NULL, NULL, NULL),
                      SQLITE_OK);
     pthread_create(&thread, NULL, migrate_beside, &p);

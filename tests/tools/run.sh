@@ -18,7 +18,7 @@ only_genuine=
 build=$1
 shift
 log_dir=$build/log
-limit_s=${SQLOCK_TEST_LIMIT:-900}
+limit_s=${SQLOCK_TEST_LIMIT:-1200}
 # Most tests wait, for leases to end: one more at a time than there are cores. Two more took a sixth less time, and
 # made some late that look at a second of a server's.
 cores=$(nproc 2>/dev/null || echo 1)
