@@ -103,6 +103,7 @@ endif
 objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard $1))
 flags_core := -I.
 flags_cli := -I. $(cflags_jansson)
+flags_recipes := -I.
 flags_drivers = $(cflags_$(word 2,$(subst /, ,$*)))
 
 $(BUILD)/obj/%.o: %.c $(FLAGS)
@@ -185,7 +186,7 @@ $(BUILD)/libsqlock-sqlite.$(SO): private LINK_SHARED += -Wl,-z,nodelete
 # library, so the path must count for all libraries (RPATH), not only for the command's own calls.
 
 $(BUILD)/sqlock: rpath := -Wl,-rpath,'$$ORIGIN' $(if $(SAN),-Xlinker --disable-new-dtags)
-$(BUILD)/sqlock $(BUILD)/installed/sqlock: $(call objects,cli/*.c cli/*/*.c) $(BUILD)/libsqlock.$(SO)
+$(BUILD)/sqlock $(BUILD)/installed/sqlock: $(call objects,cli/*.c cli/*/*.c recipes/*.c) $(BUILD)/libsqlock.$(SO)
 	@mkdir -p $(@D)
 	$(LINK) $(rpath) -o $@ $^ $(libs_jansson) -ldl
 

@@ -1,4 +1,4 @@
-/* sqlock run: run a command while holding a lock. */
+/* sqlock run: run a command while holding a lock. sqlock once: the same, once per period. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -18,21 +18,26 @@
 #include "cli/run/tree.h"
 #include "cli/run/waker.h"
 
-enum { MAX_TIME = GRANT_LAST, ON_LOST, STATUS_FD, AT_LEAST, KEEP_URL };
+enum { MAX_TIME = GRANT_LAST, ON_LOST, STATUS_FD, AT_LEAST, KEEP_URL, EVERY, AGAIN };
 
-static const struct option_spec options[] = {
-    GRANT_OPTIONS,
-    {'E', NULL, "CODE", "exit with this code if the lock is busy; default: 75"},
-    {AT_LEAST, "at-least", "DUR", "hold the lock this long even if CMD ends earlier"},
-    {MAX_TIME, "max-time", "DUR", "stop CMD after this time, and exit with 124"},
-    {'k', NULL, "DUR", "time between TERM and KILL; default: 5s"},
-    {ON_LOST, "on-lost", "HOW", "term, kill, or warn and let CMD go on; default: term"},
-    {STATUS_FD, "status-fd", "N", "write one line of JSON about the outcome there"},
-    {KEEP_URL, "keep-url", NULL, "pass SQLOCK_URL to CMD even if it has a password"},
-    {'c', NULL, NULL, "CMD is one quoted line, run by sh"},
-    {'l', NULL, "NAME", NULL},
-    {0, NULL, NULL, NULL},
-};
+#define RUN_OPTIONS                                                                                \
+    GRANT_OPTIONS, {'E', NULL, "CODE", "exit with this code if the lock is busy; default: 75"},    \
+        {AT_LEAST, "at-least", "DUR", "hold the lock this long even if CMD ends earlier"},         \
+        {MAX_TIME, "max-time", "DUR", "stop CMD after this time, and exit with 124"},              \
+        {'k', NULL, "DUR", "time between TERM and KILL; default: 5s"},                             \
+        {ON_LOST, "on-lost", "HOW", "term, kill, or warn and let CMD go on; default: term"},       \
+        {STATUS_FD, "status-fd", "N", "write one line of JSON about the outcome there"},           \
+        {KEEP_URL, "keep-url", NULL, "pass SQLOCK_URL to CMD even if it has a password"},          \
+        {'c', NULL, NULL, "CMD is one quoted line, run by sh"}, {'l', NULL, "NAME", NULL},         \
+    {                                                                                              \
+        0, NULL, NULL, NULL                                                                        \
+    }
+
+static const struct option_spec options[] = {RUN_OPTIONS};
+static const struct option_spec once_options[] = {
+    {EVERY, "every", "DUR", "length of a period, such as 1h or 1d"},
+    {AGAIN, "again", NULL, "run it even if this period's run is done"},
+    RUN_OPTIONS};
 
 /* ---- options --------------------------------------------------------------------------------- */
 
@@ -86,6 +91,11 @@ static bool take_option(struct options *o, int key, struct plan *plan, bool *out
     case KEEP_URL:
         plan->keep_url = true;
         return true;
+    case EVERY:
+        return options_long_duration(o, &plan->every_ms);
+    case AGAIN:
+        plan->again = true;
+        return true;
     case 'c':
         *out_line = true;
         return true;
@@ -125,7 +135,7 @@ static int read_options(struct cli *cli, int argc, char **argv, struct plan *pla
     bool line = false;
     int key, words;
 
-    options_begin(&o, cli, options, 2, argc, argv);
+    options_begin(&o, cli, cli->command->options, 2, argc, argv);
     while ((key = options_next(&o)) >= 0)
         if (!take_option(&o, key, plan, &line))
             return EXIT_USAGE;
@@ -134,7 +144,9 @@ static int read_options(struct cli *cli, int argc, char **argv, struct plan *pla
     /* run NAME -- CMD: the first "--" ends the options. */
     words = o.n - 1 - (o.n > 1 && strcmp(o.operands[1], "--") == 0);
     if (words < 1)
-        return options_refuse(cli, "run needs a NAME and a CMD");
+        return options_refuse(cli, "%s needs a NAME and a CMD", cli->command->name);
+    if (cli->command == &command_once && plan->every_ms == 0)
+        return options_refuse(cli, "once needs --every and the length of a period, such as 1d");
     if (line && words > 1)
         return options_refuse(cli, "-c takes a single CMD, one line for sh: quote it");
     if (plan->grant.lease_ms == 0)
@@ -251,5 +263,25 @@ const struct command command_run = {
             "unless that has a password: --keep-url passes it on for sqlock inside CMD.\n"
             "Waiting for a lock that an outer 'sqlock run' holds is an error (64).\n",
     .options = options,
+    .run = run_run,
+};
+
+const struct command command_once = {
+    .name = "once",
+    .synopsis =
+        "--every DUR [--again] [-n | -w DUR] [-E CODE] [--ttl DUR] [--grace DUR] [--at-least DUR] "
+        "[--max-time DUR] [-k DUR] [--on-lost term|kill|warn] [-m K=V]... [--status-fd N] "
+        "[--keep-url] [-c] NAME CMD "
+        "[ARG...]",
+    .summary = "run a command once per period, on one host",
+    .help = "Periods of one length follow each other since 1970, in UTC: with --every 1d it\n"
+            "is a day. When CMD ends with 0, its period is written down, in the register of\n"
+            "this name. Until the next period begins, 'once' then exits with 0 and does not\n"
+            "run CMD. If CMD fails, or is stopped, the next call runs it again. It waits for\n"
+            "another host that is running it; if it exits with 0, the work is done.\n"
+            "\n"
+            "All else is as in 'sqlock run': options, exit codes, what CMD finds, and that\n"
+            "it is stopped if the lock cannot be kept.\n",
+    .options = once_options,
     .run = run_run,
 };

@@ -44,7 +44,7 @@ flags_tests = -I. -Itests/lib -DTEST_DRIVERS_BUILT='"$(DRIVERS) small"' \
     -DTEST_COMMAND='"$(abspath $(BUILD)/sqlock)"' \
     $(foreach d,$(DRIVERS),-DTEST_HAVE_$(call upper,$d)=1) $(CLIENT_CFLAGS)
 
-$(BUILD)/libtest.a: $(call objects,tests/lib/*.c)
+$(BUILD)/libtest.a: $(call objects,tests/lib/*.c recipes/*.c)
 	@rm -f $@
 	$(AR) rcs $@ $^
 

@@ -27,6 +27,8 @@ struct plan {
     int32_t grace_ms; /* between TERM and KILL */
     int32_t max_ms;   /* 0: none */
     int32_t least_ms; /* the lock is held at least this long */
+    int64_t every_ms; /* once: the length of a period; 0: run */
+    bool again;       /* even if this period's run is done */
     enum on_lost on_lost;
     bool keep_url;       /* the command gets SQLOCK_URL, even with a password */
     int status_fd;       /* ours, or -1 */

@@ -12,7 +12,8 @@ BEGIN {
     may["core/schema"] = may["core/leases"] " core/schema"
     may["core/transaction"] = may["core/leases"] " core/transaction"
     # The command is a client like any other: the public header, jansson, and itself.
-    may["cli"] = "cli cli/base cli/reap cli/run"
+    may["recipes"] = "recipes"
+    may["cli"] = "cli cli/base cli/reap cli/run recipes"
     may["cli/base"] = may["cli/reap"] = may["cli/run"] = may["cli"]
     client["fake"] = client["sqlite"] = "sqlite3\\.h"
     client["postgres"] = "libpq-fe\\.h|postgres_ext\\.h"
@@ -85,7 +86,7 @@ FNR == 1 {
 /^[ \t]*#[ \t]*include[ \t]*"/ { header = $0; sub(/^[^"]*"/, "", header); sub(/".*/, "", header); check_own(header) }
 /^[ \t]*#[ \t]*include[ \t]*[^<" \t]/ { breach("a computed include cannot be checked") }
 
-folder != "core/base" && folder !~ /^cli/ {
+folder != "core/base" && folder !~ /^(cli|recipes)/ {
     code = code_of($0)
     # The fake database's clock is its server's, as a real server's would be.
     if (FILENAME == "drivers/fake/db.c") gsub(/clock_gettime/, "server_clock", code)

@@ -1,0 +1,115 @@
+#include "recipes/lead.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include <sqlock/admin.h>
+#include <sqlock/register.h>
+
+#define PAUSE_MS 1000 /* while the database does not answer */
+#define ASK_MAX  64   /* bytes of "resign TOKEN" */
+
+/* ---- election -------------------------------------------------------------------------------- */
+
+/* It ends early if the campaign is cancelled: an acquire with this cancel would end at once. */
+static void lead_pause(void)
+{
+    const struct timespec pause = {PAUSE_MS / 1000, PAUSE_MS % 1000 * 1000000};
+
+    nanosleep(&pause, NULL);
+}
+
+/* The database may answer again later, and a guard that is left open ends. */
+static int lead_may_go_on(int rc, const sqlock_error *err)
+{
+    return rc == SQLOCK_EUNSURE || rc == SQLOCK_EUNREACH || rc == SQLOCK_ETIMEOUT ||
+           rc == SQLOCK_EGUARDED ||
+           (rc != 0 && (err->flags & (SQLOCK_RETRY | SQLOCK_RECONNECT)) != 0);
+}
+
+int lead_campaign(sqlock *m, const char *name, const sqlock_acquire_opts *opts, sqlock_work_fn lead,
+                  void *user, sqlock_error *err)
+{
+    sqlock_acquire_opts o = SQLOCK_ACQUIRE_OPTS_INIT;
+    sqlock_error said = {0};
+
+    if (opts != NULL)
+        o = *opts;
+    o.wait_ms = SQLOCK_WAIT_FOREVER;
+    for (;;) {
+        int result = LEAD_AGAIN, rc = sqlock_with(m, name, &o, lead, user, &result, &said);
+
+        if (result != LEAD_AGAIN)
+            return 0; /* however the lock ended */
+        if (rc == 0 || rc == SQLOCK_ELOST)
+            continue;
+        if (!lead_may_go_on(rc, &said)) {
+            if (err != NULL)
+                *err = said;
+            return rc;
+        }
+        lead_pause();
+    }
+}
+
+/* ---- handing over ---------------------------------------------------------------------------- */
+
+static int lead_fail(sqlock_error *err, int code, const char *name, const char *text)
+{
+    if (err != NULL) {
+        memset(err, 0, sizeof *err);
+        err->code = code;
+        snprintf(err->text, sizeof err->text, "%.80s: %s", name, text);
+    }
+    return code;
+}
+
+/* *out_token: of the leader that was asked last; 0: none was. */
+static int ask_read(sqlock *m, const char *name, int64_t *out_token, int64_t *out_version,
+                    sqlock_error *err)
+{
+    char text[ASK_MAX + 1];
+    size_t len = 0;
+    int end = 0, rc = sqlock_register_get(m, name, text, ASK_MAX, &len, out_version, err);
+
+    *out_token = 0;
+    if (rc == SQLOCK_EINVAL && len > ASK_MAX)
+        return lead_fail(err, SQLOCK_ECORRUPT, name, "its register is used for something else");
+    if (rc != 0 || len == 0)
+        return rc;
+    text[len] = '\0';
+    if (sscanf(text, "resign %" SCNd64 "%n", out_token, &end) == 1 && (size_t)end == len)
+        return 0;
+    return lead_fail(err, SQLOCK_ECORRUPT, name, "its register is used for something else");
+}
+
+int lead_ask_to_resign(sqlock *m, const char *name, sqlock_error *err)
+{
+    sqlock_info info = {.size = sizeof info};
+    int64_t token, version = 0;
+    char text[ASK_MAX];
+    int rc = sqlock_find(m, name, &info, err), len;
+
+    if (rc == 0 && (!info.held || info.holder.left_ms <= 0))
+        rc = SQLOCK_ABSENT;
+    if (rc != 0)
+        return rc;
+    len = snprintf(text, sizeof text, "resign %" PRId64, info.holder.token);
+    do {
+        rc = ask_read(m, name, &token, &version, err);
+        if (rc != 0 || token >= info.holder.token)
+            return rc; /* it was asked already, or another one leads by now */
+        rc = sqlock_register_set(m, name, text, (size_t)len, version, NULL, err);
+    } while (rc == SQLOCK_CONFLICT);
+    return rc;
+}
+
+int lead_is_asked_to_resign(sqlock_lock *lock, sqlock *m)
+{
+    int64_t token = 0, version;
+
+    return ask_read(m, sqlock_lock_name(lock), &token, &version, NULL) == 0 &&
+           token == sqlock_lock_token(lock);
+}

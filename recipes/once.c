@@ -1,0 +1,129 @@
+#include "recipes/once.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include <sqlock/register.h>
+
+enum { LEDGER_MAX = 64 };
+
+int64_t once_period(int64_t length_ms)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    return ((int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000) / length_ms;
+}
+
+static int once_fail(sqlock_error *err, int code, const char *text)
+{
+    if (err != NULL) {
+        memset(err, 0, sizeof *err);
+        err->code = code;
+        snprintf(err->text, sizeof err->text, "once: %s", text);
+    }
+    return code;
+}
+
+/* The ledger is one line: "once", the period, and the token of the grant under which its work was
+ * done. An empty register is a ledger without a period. */
+static int once_read(struct once *o, int64_t *out_done, sqlock_error *err)
+{
+    char text[LEDGER_MAX + 1];
+    size_t len = 0;
+    int64_t token;
+    int end = 0, rc = sqlock_register_get(o->m, o->name, text, LEDGER_MAX, &len, &o->version, err);
+
+    *out_done = INT64_MIN;
+    if (rc == SQLOCK_EINVAL && len > LEDGER_MAX)
+        rc = once_fail(err, SQLOCK_ECORRUPT, "the register of this name is no ledger");
+    if (rc != 0 || len == 0)
+        return rc;
+    text[len] = '\0';
+    if (sscanf(text, "once %" SCNd64 " %" SCNd64 "%n", out_done, &token, &end) == 2 &&
+        (size_t)end == len)
+        return 0;
+    return once_fail(err, SQLOCK_ECORRUPT, "the register of this name is no ledger");
+}
+
+int once_look(struct once *o, sqlock *m, const char *name, int64_t period, sqlock_error *err)
+{
+    int64_t done;
+    int rc;
+
+    *o = (struct once){.m = m, .name = name, .period = period};
+    if ((rc = once_read(o, &done, err)) != 0 || done < period)
+        return rc;
+    return done - 1 <= period ? ONCE_DONE
+                              : once_fail(err, ONCE_AHEAD,
+                                          "the ledger names a period that is yet to come: a clock is "
+                                          "wrong, or periods had another length");
+}
+
+/* Another holder came, or the reply was lost: the ledger shows whether the work is written down. */
+static int once_noted(struct once *o, int code, sqlock_error *err)
+{
+    int64_t done;
+    int rc = once_read(o, &done, err);
+
+    if (rc != 0 || done >= o->period)
+        return rc;
+    return code == SQLOCK_EUNSURE
+               ? once_fail(err, SQLOCK_EUNSURE, "it is not known whether the work is written down")
+               : once_fail(err, SQLOCK_ELOST, "another holder has written the ledger since");
+}
+
+/* Who reads the ledger behind this finds it changed, so a former holder cannot change it back. */
+int once_note(struct once *o, sqlock_lock *lock, sqlock_error *err)
+{
+    char text[LEDGER_MAX];
+    int len = snprintf(text, sizeof text, "once %" PRId64 " %" PRId64, o->period,
+                       sqlock_lock_token(lock));
+    int rc;
+
+    if (!sqlock_is_held(lock))
+        return once_fail(err, SQLOCK_ELOST, "the lock was lost before the work was written down");
+    rc = sqlock_register_set(o->m, o->name, text, (size_t)len, o->version, &o->version, err);
+    return rc == SQLOCK_CONFLICT || rc == SQLOCK_EUNSURE ? once_noted(o, rc, err) : rc;
+}
+
+struct once_call {
+    sqlock *m;
+    const char *name;
+    int64_t period;
+    sqlock_work_fn work;
+    void *user;
+    int looked, result;
+    sqlock_error err;
+};
+
+static int once_under_lock(sqlock_lock *lock, void *user)
+{
+    struct once_call *call = user;
+    struct once o;
+    int rc = once_look(&o, call->m, call->name, call->period, &call->err);
+
+    call->looked = 1;
+    if (rc != 0)
+        return rc;
+    call->result = call->work(lock, call->user);
+    return call->result == 0 ? once_note(&o, lock, &call->err) : 0;
+}
+
+/* Once the ledger is written, it matters no more how the lock ends. */
+int once_run(sqlock *m, const char *name, int64_t period, const sqlock_acquire_opts *opts,
+             sqlock_work_fn work, void *user, int *out_result, sqlock_error *err)
+{
+    struct once_call call = {.m = m, .name = name, .period = period, .work = work, .user = user};
+    sqlock_error of_lock = {0};
+    int inner = 0, rc = sqlock_with(m, name, opts, once_under_lock, &call, &inner, &of_lock);
+
+    *out_result = call.result;
+    if (call.looked)
+        rc = inner;
+    if (err != NULL && rc != 0 && rc != ONCE_DONE)
+        *err = call.looked ? call.err : of_lock;
+    return rc;
+}
