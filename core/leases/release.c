@@ -14,8 +14,8 @@
 
 #define EARLY_US    1000 /* past the last moment, for clocks of whole milliseconds */
 #define LOOKS       2
-#define GLIMPSES    4             /* as many looks where a row is met for a moment */
-#define GLIMPSE_US  INT64_C(5000) /* before the third look; four times as much before the fourth */
+#define GLIMPSES    6             /* as many looks where a row is met for a moment */
+#define GLIMPSE_US  INT64_C(5000) /* before the third look; three times as much before each next */
 #define PROBES_MOST 9             /* while others work on the row */
 #define GUARDED_MS  500           /* limit of a release that an open guard may block */
 
@@ -31,8 +31,17 @@ enum release_phase {
 };
 
 /* In MariaDB and MySQL a session that skips a locked row waits for the lock for an instant. For
- * another session that looks like a guard. A busy machine may leave that session just there, and
- * others may come behind it. A real guard is still there at the last look. */
+ * another session that looks like a guard. A busy machine may leave that session just there, for
+ * some tens of milliseconds. A real guard is still there at the last look. */
+static int64_t glimpse_pause(int looks)
+{
+    int64_t pause = looks < LOOKS ? 0 : GLIMPSE_US;
+
+    for (; looks > LOOKS; looks--)
+        pause *= 3;
+    return pause;
+}
+
 int verb_looks_again(sqlock_op *op, const struct answer *a)
 {
     const int most = op->m->driver->caps & SQLOCK_CAP_GLIMPSES ? GLIMPSES : LOOKS;
@@ -42,7 +51,7 @@ int verb_looks_again(sqlock_op *op, const struct answer *a)
         op->looks = 0;
         return 0;
     }
-    op_again(op, a->received + (op->looks - 1) * (op->looks - 1) * GLIMPSE_US);
+    op_again(op, a->received + glimpse_pause(op->looks));
     return 1;
 }
 

@@ -152,7 +152,8 @@ TEST(test_guard_is_believed_at_the_second_look)
 /* Where others meet a row for a moment, only what is there for some time is a guard. */
 TEST(test_guard_is_believed_after_pauses_where_a_look_may_err)
 {
-    static const int64_t behind_us[] = {0, 1000, 6000, 21000}; /* an answer takes 1000 */
+    static const int64_t behind_us[] = {0,     1000,  6000,
+                                        16000, 46000, 136000}; /* answers take 1000 */
     int64_t now = NOW;
 
     begin_and_be_skipped(SQLOCK_CAP_GLIMPSES);
