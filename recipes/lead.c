@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include <sqlock/admin.h>
+#include <sqlock/driver.h>
 #include <sqlock/register.h>
 
 #define PAUSE_MS 1000 /* while the database does not answer */
@@ -13,7 +14,6 @@
 
 /* ---- election -------------------------------------------------------------------------------- */
 
-/* It ends early if the campaign is cancelled: an acquire with this cancel would end at once. */
 static void lead_pause(void)
 {
     const struct timespec pause = {PAUSE_MS / 1000, PAUSE_MS % 1000 * 1000000};
@@ -56,16 +56,6 @@ int lead_campaign(sqlock *m, const char *name, const sqlock_acquire_opts *opts, 
 
 /* ---- handing over ---------------------------------------------------------------------------- */
 
-static int lead_fail(sqlock_error *err, int code, const char *name, const char *text)
-{
-    if (err != NULL) {
-        memset(err, 0, sizeof *err);
-        err->code = code;
-        snprintf(err->text, sizeof err->text, "%.80s: %s", name, text);
-    }
-    return code;
-}
-
 /* *out_token: of the leader that was asked last; 0: none was. */
 static int ask_read(sqlock *m, const char *name, int64_t *out_token, int64_t *out_version,
                     sqlock_error *err)
@@ -76,13 +66,13 @@ static int ask_read(sqlock *m, const char *name, int64_t *out_token, int64_t *ou
 
     *out_token = 0;
     if (rc == SQLOCK_EINVAL && len > ASK_MAX)
-        return lead_fail(err, SQLOCK_ECORRUPT, name, "its register is used for something else");
+        return sqlock_error_set(err, SQLOCK_ECORRUPT, 0, "%.80s: its register is used for something else", name);
     if (rc != 0 || len == 0)
         return rc;
     text[len] = '\0';
     if (sscanf(text, "resign %" SCNd64 "%n", out_token, &end) == 1 && (size_t)end == len)
         return 0;
-    return lead_fail(err, SQLOCK_ECORRUPT, name, "its register is used for something else");
+    return sqlock_error_set(err, SQLOCK_ECORRUPT, 0, "%.80s: its register is used for something else", name);
 }
 
 int lead_ask_to_resign(sqlock *m, const char *name, sqlock_error *err)

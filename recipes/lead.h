@@ -3,11 +3,12 @@
  *
  *     static int lead(sqlock_lock *lock, void *user)
  *     {
+ *         sqlock *m = user;
  *         while (sqlock_is_held(lock) && !lead_is_asked_to_resign(lock, m))
  *             ... one step of the leader's work, with its token ...
  *         return LEAD_AGAIN;                      // to the end of the queue
  *     }
- *     rc = lead_campaign(m, "scheduler", NULL, lead, user, &err);   // in a thread of its own
+ *     rc = lead_campaign(m, "scheduler", NULL, lead, m, &err);   // in a thread of its own
  *
  * How it works: the leader is who holds the lock. Candidates wait in its queue, first come first
  * served. A leader that is cut off learns at its deadline that it leads no more, before another one
@@ -27,6 +28,7 @@
 #define LEAD_END   1 /* it leads no more, and lead_campaign() ends */
 
 /* Stand for election until opts->cancel is fired, or lead() returns something else than LEAD_AGAIN.
+ * A cancel does not end lead(): let it look at something of yours that you set before.
  * lead() is called each time this program becomes the leader. When it returns, the lock is released,
  * and the next in line leads. While the database does not answer, no one leads, and this tries again
  * each second.

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include <sqlock/driver.h>
 #include <sqlock/register.h>
 
 enum { LEDGER_MAX = 64 };
@@ -15,16 +16,6 @@ int64_t once_period(int64_t length_ms)
 
     clock_gettime(CLOCK_REALTIME, &now);
     return ((int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000) / length_ms;
-}
-
-static int once_fail(sqlock_error *err, int code, const char *text)
-{
-    if (err != NULL) {
-        memset(err, 0, sizeof *err);
-        err->code = code;
-        snprintf(err->text, sizeof err->text, "once: %s", text);
-    }
-    return code;
 }
 
 /* The ledger is one line: "once", the period, and the token of the grant under which its work was
@@ -38,14 +29,14 @@ static int once_read(struct once *o, int64_t *out_done, sqlock_error *err)
 
     *out_done = INT64_MIN;
     if (rc == SQLOCK_EINVAL && len > LEDGER_MAX)
-        rc = once_fail(err, SQLOCK_ECORRUPT, "the register of this name is no ledger");
+        rc = sqlock_error_set(err, SQLOCK_ECORRUPT, 0, "once: the register of this name is no ledger");
     if (rc != 0 || len == 0)
         return rc;
     text[len] = '\0';
     if (sscanf(text, "once %" SCNd64 " %" SCNd64 "%n", out_done, &token, &end) == 2 &&
         (size_t)end == len)
         return 0;
-    return once_fail(err, SQLOCK_ECORRUPT, "the register of this name is no ledger");
+    return sqlock_error_set(err, SQLOCK_ECORRUPT, 0, "once: the register of this name is no ledger");
 }
 
 int once_look(struct once *o, sqlock *m, const char *name, int64_t period, sqlock_error *err)
@@ -57,8 +48,7 @@ int once_look(struct once *o, sqlock *m, const char *name, int64_t period, sqloc
     if ((rc = once_read(o, &done, err)) != 0 || done < period)
         return rc;
     return done - 1 <= period ? ONCE_DONE
-                              : once_fail(err, ONCE_AHEAD,
-                                          "the ledger names a period that is yet to come: a clock is "
+                              : sqlock_error_set(err, ONCE_AHEAD, 0, "once: the ledger names a period that is yet to come: a clock is "
                                           "wrong, or periods had another length");
 }
 
@@ -71,8 +61,8 @@ static int once_noted(struct once *o, int code, sqlock_error *err)
     if (rc != 0 || done >= o->period)
         return rc;
     return code == SQLOCK_EUNSURE
-               ? once_fail(err, SQLOCK_EUNSURE, "it is not known whether the work is written down")
-               : once_fail(err, SQLOCK_ELOST, "another holder has written the ledger since");
+               ? sqlock_error_set(err, SQLOCK_EUNSURE, 0, "once: it is not known whether the work is written down")
+               : sqlock_error_set(err, SQLOCK_ELOST, 0, "once: another holder has written the ledger since");
 }
 
 /* Who reads the ledger behind this finds it changed, so a former holder cannot change it back. */
@@ -84,7 +74,7 @@ int once_note(struct once *o, sqlock_lock *lock, sqlock_error *err)
     int rc;
 
     if (!sqlock_is_held(lock))
-        return once_fail(err, SQLOCK_ELOST, "the lock was lost before the work was written down");
+        return sqlock_error_set(err, SQLOCK_ELOST, 0, "once: the lock was lost before the work was written down");
     rc = sqlock_register_set(o->m, o->name, text, (size_t)len, o->version, &o->version, err);
     return rc == SQLOCK_CONFLICT || rc == SQLOCK_EUNSURE ? once_noted(o, rc, err) : rc;
 }

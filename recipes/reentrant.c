@@ -1,9 +1,10 @@
 #include "recipes/reentrant.h"
 
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <sqlock/driver.h>
 
 /* What an actor has of one name. Only the actor changes it. */
 struct held {
@@ -21,14 +22,10 @@ struct reentrant {
 
 static _Thread_local char this_thread; /* its address is the thread's own */
 
-static int reentrant_fail(sqlock_error *err, int code, const char *name, const char *text)
+static int reentrant_lost(const struct held *h, sqlock_error *err)
 {
-    if (err != NULL) {
-        memset(err, 0, sizeof *err);
-        err->code = code;
-        snprintf(err->text, sizeof err->text, "%.80s: %s", name, text);
-    }
-    return code;
+    return sqlock_error_set(err, SQLOCK_ELOST, 0, "%.80s: %s", sqlock_lock_name(h->lock),
+                            sqlock_why_name(sqlock_lock_why(h->lock)));
 }
 
 /* Where it stands in the list, or the list's end. */
@@ -102,7 +99,7 @@ static int acquire_first(struct reentrant *r, const void *actor, const char *nam
     int rc;
 
     if (h == NULL)
-        return reentrant_fail(err, SQLOCK_ENOMEM, name, "no memory for one more lock");
+        return sqlock_error_set(err, SQLOCK_ENOMEM, 0, "no memory for one more lock");
     if ((rc = sqlock_acquire(r->m, name, opts, &h->lock, err)) != 0) {
         sqlock_scope_end(&h->lock); /* after SQLOCK_EUNSURE it may be ours: give it back */
         free(h);
@@ -127,8 +124,7 @@ int reentrant_acquire(struct reentrant *r, const void *actor, const char *name,
     if (name == NULL || (h = held_find(r, actor, name)) == NULL)
         return acquire_first(r, actor, name, opts, out_lock, err);
     if (!sqlock_is_held(h->lock))
-        return reentrant_fail(err, SQLOCK_ELOST, name,
-                              sqlock_why_name(sqlock_lock_why(h->lock)));
+        return reentrant_lost(h, err);
     h->count++;
     if (out_lock != NULL)
         *out_lock = h->lock;
@@ -137,16 +133,16 @@ int reentrant_acquire(struct reentrant *r, const void *actor, const char *name,
 
 int reentrant_release(struct reentrant *r, const void *actor, const char *name, sqlock_error *err)
 {
-    struct held *h = held_find(r, actor != NULL ? actor : &this_thread, name);
+    struct held *h =
+        name != NULL ? held_find(r, actor != NULL ? actor : &this_thread, name) : NULL;
     int rc;
 
     if (h == NULL)
-        return reentrant_fail(err, SQLOCK_ESTATE, name, "this actor does not hold it");
+        return sqlock_error_set(err, SQLOCK_ESTATE, 0, "this actor does not hold that lock");
     if (--h->count > 0)
         return sqlock_is_held(h->lock)
                    ? 0
-                   : reentrant_fail(err, SQLOCK_ELOST, name,
-                                    sqlock_why_name(sqlock_lock_why(h->lock)));
+                   : reentrant_lost(h, err);
     held_remove(r, h);
     rc = sqlock_lock_end(&h->lock, err);
     free(h);

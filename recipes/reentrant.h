@@ -12,7 +12,8 @@
  * the last release send anything. So all of them share one lease, one token and one loss.
  *
  * Actors    Who may take it again: a thread (NULL: the calling one), or a job of the application's,
- *           by the address of what stands for it. One thread at a time acts for a job.
+ *           by the address of what stands for it. One thread at a time acts for a job. Who ends
+ *           releases first: a later thread or job may stand at the same address.
  * Threads   Any. Actors wait for each other only in sqlock_acquire().
  */
 #ifndef SQLOCK_RECIPES_REENTRANT_H

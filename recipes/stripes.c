@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <sqlock/driver.h>
+
 #define SLICE_MS 250 /* of a wait for one stripe; then the others are tried again */
 
 /* FNV-1a (http://www.isthe.com/chongo/tech/comp/fnv), and behind it the finalizer of MurmurHash3
@@ -19,22 +21,12 @@ uint32_t stripes_of(const void *key, size_t len, uint32_t n)
     return (uint32_t)((hash ^ hash >> 33) % n);
 }
 
-static int stripes_refuse(sqlock_error *err, const char *text)
-{
-    if (err != NULL) {
-        memset(err, 0, sizeof *err);
-        err->code = SQLOCK_EINVAL;
-        snprintf(err->text, sizeof err->text, "stripes: %s", text);
-    }
-    return SQLOCK_EINVAL;
-}
-
 static int stripes_check(const char *prefix, uint32_t n, sqlock_error *err)
 {
     if (n < 1 || n > STRIPES_MAX)
-        return stripes_refuse(err, "there are 1 to 100000 stripes");
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0, "stripes: there are 1 to 100000 stripes");
     if (prefix == NULL || strlen(prefix) + strlen("/99999") > SQLOCK_NAME_MAX)
-        return stripes_refuse(err, "the prefix is NULL or too long for a name");
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0, "stripes: the prefix is NULL or too long for a name");
     return 0;
 }
 

@@ -37,7 +37,7 @@ int stripes_acquire_key(sqlock *m, const char *prefix, uint32_t n, const void *k
 
 /* Acquire any stripe. It tries all of them, beginning at a random one. While all are held it waits in
  * the queue of one for a moment, and then tries the others again. So whoever came later may be
- * served earlier.
+ * served earlier. To try all costs a request each, also when the wait is over meanwhile.
  * *out_stripe is its number.
  * Returns: as stripes_acquire_key(). SQLOCK_EBUSY: all were held until the wait ended; opts->holder
  *          is that of the last one tried. SQLOCK_EUNSURE: one may have been granted, *out_lock is its

@@ -21,8 +21,8 @@
 #include "cli/run/plan.h"
 #include "cli/run/status.h"
 #include "cli/run/tree.h"
+#include "cli/run/turn.h"
 #include "cli/run/wire.h"
-#include "recipes/once.h"
 
 struct locker {
     struct plan *plan;
@@ -106,46 +106,6 @@ static bool take_lock(struct locker *l, int *out_code)
     l->state = SQLOCK_HELD;
     say(SAY_MORE, "%s: held, token %lld", l->plan->name, (long long)l->outcome.token);
     return true;
-}
-
-/* ---- once per period ------------------------------------------------------------------------- */
-
-/* True: the command is to run. Otherwise *out_code is the exit code. */
-static bool command_is_due(struct locker *l, int *out_code)
-{
-    const struct plan *plan = l->plan;
-    sqlock_error err = {0};
-    int rc;
-
-    if (plan->every_ms == 0)
-        return true;
-    rc = once_look(&l->once, l->m, plan->name, once_period(plan->every_ms), &err);
-    if (rc == 0 || ((rc == ONCE_DONE || rc == ONCE_AHEAD) && plan->again))
-        return true;
-    if (rc == ONCE_DONE) {
-        l->outcome.word = "done";
-        say(SAY_MORE, "%s: this period's run is done", plan->name);
-        *out_code = 0;
-    } else if (rc == ONCE_AHEAD) {
-        say(SAY_ERROR, "%s: %s (--again runs it, and sets that right)", plan->name, err.text);
-        *out_code = EXIT_SETUP;
-    } else {
-        *out_code = fail_with(rc, &err);
-    }
-    return false;
-}
-
-/* The command ended well. A lock that was lost is reported at its release. */
-static int note_run(struct locker *l)
-{
-    sqlock_error err = {0};
-    int rc = l->plan->every_ms > 0 ? once_note(&l->once, l->lock, &err) : 0;
-
-    if (rc == 0 || rc == SQLOCK_ELOST)
-        return 0;
-    say(SAY_ERROR, "%s: the command ended well, but that is not written down: it will run again",
-        l->plan->name);
-    return fail_with(rc, &err);
 }
 
 /* ---- the guardian ---------------------------------------------------------------------------- */
@@ -447,7 +407,7 @@ static int run_command(struct locker *l)
     if (l->guardian_died && l->end.kind != REPORT_ENDED)
         guard_instead(l);
     if ((code = exit_of_end(l)) == 0)
-        code = note_run(l);
+        code = turn_note(l->plan, &l->once, l->lock, l->must_end);
     if (hold_at_least(l))
         code = release_lock(l, code);
     l->outcome.held_us = sqlock_now_us() - l->held_us;
@@ -481,7 +441,8 @@ int locker_run(struct plan *plan, int guardian_fd, pid_t waker)
     fds_close_others(keep, sizeof keep / sizeof *keep);
     sigemptyset(&l.signals_due);
     if ((code = open_database(&l)) == 0 && take_lock(&l, &code))
-        code = command_is_due(&l, &code) ? run_command(&l) : release_lock(&l, code);
+        code = turn_is_due(plan, l.m, &l.once, &l.outcome, &code) ? run_command(&l)
+                                                                  : release_lock(&l, code);
     l.outcome.exit = code;
     status_write(plan, &l.outcome);
     sqlock_lock_free(l.lock);

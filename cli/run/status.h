@@ -8,8 +8,8 @@
 struct plan;
 
 struct outcome {
-    const char
-        *word; /* "ended", "lost", "max-time", "not-started", "busy", "done", "signal", "error" */
+    const char *word; /* "ended", "lost", "max-time", "not-started", "busy", "done" (once),
+                         "signal", "error" */
     int exit;
     bool has_child; /* the command was started, and child_status is that of waitpid() */
     int child_status;

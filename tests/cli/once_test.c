@@ -1,4 +1,5 @@
 /* sqlock once: a command that runs once per period, on one host. */
+#include <signal.h>
 #include <stdlib.h>
 
 #include "tests/cli/shell.h"
@@ -73,6 +74,19 @@ TEST(test_run_that_was_killed_is_made_up_for, ON_SQLITE)
 
     wait_for("ran");
     kill_locker(run);
+    assert_sh("sqlock $G once " LONG " nightly " RAN);
+    assert_int_equal(times_it_ran(), 2);
+}
+
+/* It may answer a signal with 0 in the middle of its work. */
+TEST(test_run_that_a_signal_ended_is_made_up_for, ON_SQLITE)
+{
+    pid_t run = sh_start("exec sqlock $G once " LONG " nightly sh -c 'trap \"exit 0\" TERM; "
+                         "echo . >>$D/ran; while :; do sleep 0.05; done'");
+
+    wait_for("ran");
+    kill(run, SIGTERM);
+    assert_int_equal(child_wait(run, patience_ms(20000)), 0);
     assert_sh("sqlock $G once " LONG " nightly " RAN);
     assert_int_equal(times_it_ran(), 2);
 }

@@ -111,5 +111,6 @@ TEST(test_refused_acquire_leaves_nothing, m, other)
     says(SQLOCK_EINVAL, reentrant_acquire(locks, NULL, NULL, NULL, NULL, &said));
     give(lock);
     says(SQLOCK_ESTATE, reentrant_release(locks, NULL, NAME, &said));
+    says(SQLOCK_ESTATE, reentrant_release(locks, NULL, NULL, &said));
     ok(acquire_now(NULL, NULL));
 }

@@ -11,7 +11,7 @@ BEGIN {
     may["core/leases"] = may["core/engine"] " core/leases"
     may["core/schema"] = may["core/leases"] " core/schema"
     may["core/transaction"] = may["core/leases"] " core/transaction"
-    # The command is a client like any other: the public header, jansson, and itself.
+    # Recipes are clients, and so is the command: public headers, jansson, recipes and itself.
     may["recipes"] = "recipes"
     may["cli"] = "cli cli/base cli/reap cli/run recipes"
     may["cli/base"] = may["cli/reap"] = may["cli/run"] = may["cli"]
