@@ -53,10 +53,11 @@ static struct conn *pool_find_for_renewals(sqlock *m, int64_t deadline)
 }
 
 /* Requests that end or settle a grant must not starve while acquires hang in the server on all
- * other connections. They may use the reserved one until a renewal needs it. */
-static struct conn *pool_find_urgent(sqlock *m, int64_t since)
+ * other connections. They may use the reserved one until a renewal needs it. Who looks for that one
+ * by the clock does not take a place of the calls from the waiter that was woken for it. */
+static struct conn *pool_find_urgent(sqlock *m, int64_t since, int woken)
 {
-    struct conn *found = pool_find_call(m);
+    struct conn *found = since == 0 || woken ? pool_find_call(m) : NULL;
     int64_t now;
 
     if (found != NULL || since == 0)
@@ -70,13 +71,14 @@ static struct conn *pool_find_urgent(sqlock *m, int64_t since)
     return NULL;
 }
 
-/* A free place for this use. since: when the caller began to wait (0: it does not wait yet). m->mu
- * is held. */
-static struct conn *pool_find_free(sqlock *m, enum pool_use use, int64_t deadline, int64_t since)
+/* A free place for this use. since: when the caller began to wait (0: it does not wait yet). woken:
+ * one became free for it. m->mu is held. */
+static struct conn *pool_find_free(sqlock *m, enum pool_use use, int64_t deadline, int64_t since,
+                                   int woken)
 {
     switch (use) {
     case POOL_URGENT:
-        return pool_find_urgent(m, since);
+        return pool_find_urgent(m, since, woken);
     case POOL_RENEWALS:
         return pool_find_for_renewals(m, deadline);
     case POOL_RESERVED:
@@ -117,7 +119,7 @@ static void pool_wake_next(sqlock *m)
     {
         struct pool_waiter *w = LIST_MEMBER(at, struct pool_waiter, in_manager);
 
-        if (!w->woken && pool_find_free(m, w->use, w->deadline, w->since) != NULL) {
+        if (!w->woken && pool_find_free(m, w->use, w->deadline, w->since, 1) != NULL) {
             w->woken = 1;
             cond_wake_all(w->wake);
             return;
@@ -154,7 +156,7 @@ static int pool_wait_is_over(sqlock *m, struct pool_waiter *w, struct conn **out
         *out_rc = POOL_JOINED;
     else if (m->stopping || (w->op != NULL && w->op->end_attempt))
         *out_rc = sqlock_error_set(err, SQLOCK_ECANCELLED, 0, "cancelled");
-    else if ((*out = pool_find_free(m, w->use, w->deadline, w->since)) == NULL &&
+    else if ((*out = pool_find_free(m, w->use, w->deadline, w->since, w->woken)) == NULL &&
              sqlock_now_us() >= w->deadline)
         *out_rc = pool_none_free(m, w->use, err);
     return *out != NULL || *out_rc != 0;
@@ -264,7 +266,7 @@ static int pool_take_place(sqlock *m, enum pool_use use, sqlock_op *op, int64_t 
     int rc = 0;
 
     if (!m->stopping && (op == NULL || !op->end_attempt))
-        c = pool_find_free(m, use, deadline, 0);
+        c = pool_find_free(m, use, deadline, 0, 0);
     if (c != NULL)
         pool_claim(m, use, c);
     else

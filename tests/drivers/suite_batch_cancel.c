@@ -4,6 +4,7 @@
 #define SUITE_NEEDS (ADOPTION | BATCHES)
 #include <sqlock/admin.h>
 
+#include "core/engine/manager.h"
 #include "tests/drivers/suite_in_transaction.h"
 
 enum { MEMBERS = 4, TIME_MS = 20000 };
@@ -110,8 +111,21 @@ static void end_caller(struct caller *c)
     sqlock_cancel_free(c->opts.cancel);
 }
 
+/* So many callers stand in the line for a connection. Managers that are stepped have none: there no
+ * caller has a thread of its own. */
+static bool line_has(int n)
+{
+    mutex_lock(&crowd.m->mu);
+    LIST_EACH(at, &crowd.m->waiting)
+    {
+        n--;
+    }
+    mutex_unlock(&crowd.m->mu);
+    return n == 0;
+}
+
 /* Who waits first for the connection leads. That is to be an acquire, because a break cannot be
- * cancelled. Managers that are stepped have no thread for each caller. */
+ * cancelled. */
 static void gather(void)
 {
     atomic_store(&crowd.shut, 1);
@@ -123,7 +137,10 @@ static void gather(void)
     }
     for (int i = 0; i < MEMBERS; i++) {
         start_caller(&crowd.callers[i], names[i]);
-        sleep_ms(patience_ms(i == 0 ? 300 : 50)); /* it waits for the connection */
+        if (suite_stepped)
+            sleep_ms(patience_ms(50));
+        else
+            assert_soon(line_has(i + 1), patience_ms(3000));
     }
     atomic_store(&crowd.shut, 0);
     assert_soon(atomic_load(&crowd.size) != 0, patience_ms(3000));
