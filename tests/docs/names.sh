@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # make check T=docs/names: what the documents call by name is there: commands and options of sqlock, functions,
 # constants and variables, targets of make. README has less than 200 lines. docs/promises.md names every promise, and
-# what proves it: tests, rules of the torture test and planted bugs that there are. CHANGELOG.md names tests and files
-# that there are; its other names may be gone.
+# what proves it: tests, rules of the torture test and planted bugs that there are. Each row of docs/compared.md has a
+# verdict. It names files that there are, and tests that stand in one of them. CHANGELOG.md names tests and files that
+# there are; its other names may be gone.
 set -u
 export LC_ALL=C
 dir=$(mktemp -d) || exit 1
@@ -93,6 +94,25 @@ check_promises() # promises.md
     done
 }
 
+check_compared() # compared.md
+{
+    local row verdict files name names
+    while IFS= read -r row; do
+        verdict=$(sed -nE 's/^\| [^|]* \| [^|]* \| \*\*(yes|in part|no|not yet)\*\*.*/\1/p' <<<"$row")
+        files=$(cut -d '|' -f 4- <<<"$row" | grep -oE '`[a-z]+/[^` ]+`' | tr -d '`')
+        names=$(cut -d '|' -f 5 <<<"$row" | grep -oE '`[^`]+`' | tr -d '`' | grep -v /)
+        [ -n "$verdict" ] || echo "no verdict: ${row:0:60}"
+        [[ ! $verdict =~ ^(yes|in part)$ || -n $names ]] || echo "no test: ${row:0:60}"
+        for name in $files; do
+            [ -f "$name" ] || echo "$name: no such file"
+        done
+        for name in $names; do
+            # shellcheck disable=SC2086
+            grep -qsw -- "$name" $files || echo "$name: it is not in the files of its row"
+        done
+    done < <(sed -n '/^## Guarantees/,$p' "$1" | grep '^| ' | grep -v '^| feature ')
+}
+
 # Races, and tests of hosts that run on two databases, stand in the sources without the beginning of their names.
 check_changes() # CHANGELOG.md
 {
@@ -111,6 +131,7 @@ check_all() # DOCUMENT [WHICH]
     check_document "$1"
     case ${2:-$1} in
     docs/promises.md) check_promises "$1" ;;
+    docs/compared.md) check_compared "$1" ;;
     README.md) [ "$(wc -l <"$1")" -lt 200 ] || echo "it has $(wc -l <"$1") lines" ;;
     esac
 }
@@ -148,6 +169,12 @@ check_help()
     must_be_noticed docs/promises.md 's/suite_fork.c/suite_forks.c/'
     must_be_noticed docs/promises.md 's/RULE_BUSY/RULE_BUSIER/'
     must_be_noticed docs/promises.md 's/`no-margin`/`no-margins`/'
+    must_be_noticed docs/compared.md 's/suite_fence.c/suite_fences.c/'
+    must_be_noticed docs/compared.md 's/`test_late_release_does_not_free_successor`/`test_late_release_frees_no_one`/'
+    must_be_noticed docs/compared.md 's/lease_granted_in_an_old_transaction_is_whole/batch_breaks_nothing_without_a_note/'
+    must_be_noticed docs/compared.md 's|`recipes/lead.h`|`recipes/elect.h`|'
+    must_be_noticed docs/compared.md 's/[*][*]not yet[*][*]/soon/'
+    must_be_noticed docs/compared.md 's/; `tests[^;|]*`test_two_forks_draw_different_owners`//'
     must_be_noticed CHANGELOG.md 's/test_metrics_follow_no_link/test_metrics_follow_no_links/'
     must_be_noticed CHANGELOG.md 's|tests/input/hosts_test.c|tests/input/postgres_hosts_test.c|'
 } >"$dir/said"
