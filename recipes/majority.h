@@ -56,12 +56,15 @@
  *
  * Members   Managers on databases that share no machine, disk, power or operator as far as you can help it.
  *           Two names of one database are one member. All programs use the same members and the same
- *           quorum, in any order. To change one of them, end all programs first.
+ *           quorum, in any order. To replace a member: end all programs, and wait for a lease. Acquire and end
+ *           each name once with NULL in its place: then so many of the others know the token that each later
+ *           quorum has one of them. Then put the new one there.
  * Leases    Choose a lease of ten request_ms at least, and a request_ms of a second or so. The lease
  *           counts on each member from before its request was sent.
  * Schema    Version 2: registers. The register of this name belongs to this recipe.
  * Threads   majority_is_held(), majority_token() and the other getters: any. One at a time for the rest.
  *           A call starts a thread for each member, and ends it. No signal is delivered to these.
+ * fork      A child must not use the parent's handles.
  */
 #ifndef SQLOCK_RECIPES_MAJORITY_H
 #define SQLOCK_RECIPES_MAJORITY_H
@@ -106,8 +109,8 @@ int majority_acquire(struct majority *set, const char *name, const sqlock_acquir
                      majority_lock **out_lock, sqlock_error *err);
 
 /* Try the members that do not hold the lock for us, once: one that was down, or slow, or lost it. Call it
- * now and then during a long hold, or the loss of one more member may end it. A member that holds
- * gets our token into its register, which heals one that forgot.
+ * now and then during a long hold, or the loss of one more member may end it. While all hold it, it sends
+ * nothing. A member that is added gets our token into its register, which heals one that forgot.
  * A lock that was lost is not mended: others may have held it meanwhile.
  * It takes as long as a try of majority_acquire().
  * Returns: 0 (all members hold it); SQLOCK_ELOST (there is no quorum any more); or the code of the first

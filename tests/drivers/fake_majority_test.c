@@ -42,7 +42,8 @@ static void begin_members(struct world *w)
 
 static struct majority all_of(sqlock *members[MEMBERS])
 {
-    return (struct majority){.members = {members[0], members[1], members[2]}, .n = MEMBERS};
+    return (struct majority){
+        .members = {members[0], members[1], members[2]}, .n = MEMBERS, .slow_ms = 800};
 }
 
 static int acquire(struct majority *set, int32_t lease_ms, majority_lock **out_lock)
@@ -108,7 +109,7 @@ MAJORITY_TEST(test_member_that_was_left_out_is_tried_if_another_one_fails)
     struct majority set = all_of(mine);
     majority_lock *lock = NULL;
 
-    sqlock_fake_fault(dbs[1], SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_SLOW, 0, 1, 300);
+    sqlock_fake_fault(dbs[1], SQLOCK_STMT_ACQUIRE, SQLOCK_FAULT_SLOW, 0, 1, 1000);
     ok(acquire(&set, 0, &lock));
     ok(majority_end(&lock, &said));
     sqlock_fake_down(dbs[2], 1);

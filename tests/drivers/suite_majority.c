@@ -8,7 +8,7 @@
 
 #define NAME "nightly"
 
-enum { MEMBERS = 4, PROGRAMS = 2 };
+enum { MEMBERS = 4, PROGRAMS = 2, RENEW_MS = 200 };
 
 /* The databases, and each program's managers on them. */
 static struct place places[MEMBERS];
@@ -54,18 +54,20 @@ static struct majority members_of(int program, size_t n, unsigned down)
     return set;
 }
 
-static int try_majority(struct majority *set, int32_t lease_ms, majority_lock **out_lock)
+static int try_majority(struct majority *set, majority_lock **out_lock)
 {
-    sqlock_acquire_opts opts = wait_opts(0, lease_ms, 0);
+    sqlock_acquire_opts opts = wait_opts(0, 0, 0);
 
     return majority_acquire(set, NAME, &opts, out_lock, &said);
 }
 
-static majority_lock *hold(struct majority *set, int32_t lease_ms)
+/* renew_ms 0: the default. */
+static majority_lock *hold(struct majority *set, int32_t renew_ms)
 {
-    sqlock_acquire_opts opts = wait_opts(10000, lease_ms, 0);
+    sqlock_acquire_opts opts = wait_opts(10000, 0, 0);
     majority_lock *lock = NULL;
 
+    opts.renew_ms = renew_ms;
     ok(majority_acquire(set, NAME, &opts, &lock, &said));
     assert_true(majority_is_held(lock));
     return lock;
@@ -126,12 +128,12 @@ MAJORITY_TEST(test_one_member_may_be_down_and_not_two)
 
         lock = hold(&one, 0);
         assert_int_equal(majority_count(lock), 2);
-        says(SQLOCK_EBUSY, try_majority(&two, 0, &none));
+        says(SQLOCK_EBUSY, try_majority(&two, &none));
         says(SQLOCK_EUNREACH, majority_mend(lock, &said));
         assert_true(majority_is_held(lock));
         ok(majority_end(&lock, &said));
         one = members_of(0, 3, 7u & ~(1u << i));
-        says(SQLOCK_EUNREACH, try_majority(&one, 0, &none));
+        says(SQLOCK_EUNREACH, try_majority(&one, &none));
         assert_non_null(strstr(said.text, "not open"));
         assert_null(none);
     }
@@ -144,9 +146,9 @@ MAJORITY_TEST(test_minority_is_given_back)
 
     take(managers[1][0], NAME);
     take(managers[1][1], NAME);
-    says(SQLOCK_EBUSY, try_majority(&set, 0, &none));
+    says(SQLOCK_EBUSY, try_majority(&set, &none));
     assert_true(is_free(managers[1][2], NAME));
-    says(SQLOCK_EBUSY, try_majority(&four, 0, &none)); /* two of four are none */
+    says(SQLOCK_EBUSY, try_majority(&four, &none)); /* two of four are none */
     assert_true(is_free(managers[1][2], NAME));
     assert_true(is_free(managers[1][3], NAME));
 }
@@ -154,7 +156,7 @@ MAJORITY_TEST(test_minority_is_given_back)
 MAJORITY_TEST(test_P6_loss_of_one_member_keeps_it_and_loss_of_two_is_reported)
 {
     struct majority set = members_of(0, 3, 0);
-    majority_lock *lock = hold(&set, 600);
+    majority_lock *lock = hold(&set, RENEW_MS);
 
     break_member(1);
     assert_soon(majority_count(lock) == 2, patience_ms(3000));
@@ -171,7 +173,7 @@ MAJORITY_TEST(test_P6_loss_of_one_member_keeps_it_and_loss_of_two_is_reported)
 MAJORITY_TEST(test_member_that_came_back_is_mended)
 {
     struct majority set = members_of(0, 3, 0);
-    majority_lock *lock = hold(&set, 600);
+    majority_lock *lock = hold(&set, RENEW_MS);
 
     for (int i = 0; i < 3; i++) {
         break_member(i);
@@ -188,11 +190,11 @@ MAJORITY_TEST(test_member_that_came_back_is_mended)
 MAJORITY_TEST(test_lock_that_was_lost_for_a_moment_stays_lost)
 {
     struct majority one = members_of(0, 3, 1), two = members_of(1, 3, 2);
-    majority_lock *lock = hold(&one, 600), *next;
+    majority_lock *lock = hold(&one, RENEW_MS), *next;
     int64_t token = majority_token(lock);
 
     break_member(2);
-    next = hold(&two, 600);
+    next = hold(&two, 0);
     assert_true(majority_token(next) > token);
     ok(majority_end(&next, &said));
     assert_soon(majority_count(lock) == 1, patience_ms(3000));
@@ -256,7 +258,7 @@ MAJORITY_TEST(test_register_that_others_use_is_none_of_a_member)
         ok(majority_end(&lock, &said));
     }
     set_register(1, "7");
-    says(SQLOCK_ECORRUPT, try_majority(&set, 0, &lock));
+    says(SQLOCK_ECORRUPT, try_majority(&set, &lock));
     for (int i = 0; i < 3; i++)
         assert_true(is_free(managers[1][i], NAME));
 }
@@ -272,9 +274,9 @@ static int try_beside_one_that_forgets(size_t n, size_t quorum)
     int rc, both;
 
     one.quorum = two.quorum = quorum;
-    first = hold(&one, 20000);
+    first = hold(&one, 0);
     member_forgets(0);
-    rc = try_majority(&two, 20000, &second);
+    rc = try_majority(&two, &second);
     both = rc == 0 && majority_is_held(first) && majority_is_held(second);
     (void)!majority_end(&first, NULL);
     (void)!majority_end(&second, NULL);
@@ -364,15 +366,39 @@ MAJORITY_TEST(test_P1_contenders_for_a_majority_never_hold_it_at_once)
     assert_int_equal(most_inside, 1);
 }
 
+static void *end_later(void *arg)
+{
+    majority_lock *lock = arg;
+
+    sleep_ms(300);
+    return majority_end(&lock, NULL) == 0 ? arg : NULL;
+}
+
+MAJORITY_TEST(test_waiter_gets_a_majority_that_is_given_back)
+{
+    struct majority one = members_of(0, 3, 0), two = members_of(1, 3, 0);
+    majority_lock *lock = hold(&one, 0);
+    const int64_t token = majority_token(lock);
+    void *was_ended = NULL;
+    pthread_t thread;
+
+    assert_int_equal(pthread_create(&thread, NULL, end_later, lock), 0);
+    assert_takes(250, patience_ms(5000), lock = hold(&two, 0));
+    pthread_join(thread, &was_ended);
+    assert_non_null(was_ended);
+    assert_true(majority_token(lock) > token);
+    ok(majority_end(&lock, &said));
+}
+
 CORE_TEST(test_wrong_majorities_are_refused, m, other)
 {
     struct majority set = {.members = {m, other}, .n = 2, .quorum = 1};
     sqlock_acquire_opts opts = wait_opts(0, 0, SQLOCK_NO_RENEW);
     majority_lock *lock = NULL;
 
-    says(SQLOCK_EINVAL, try_majority(&set, 0, &lock));
+    says(SQLOCK_EINVAL, try_majority(&set, &lock));
     set.quorum = 3;
-    says(SQLOCK_EINVAL, try_majority(&set, 0, &lock));
+    says(SQLOCK_EINVAL, try_majority(&set, &lock));
     set.quorum = 0;
     says(SQLOCK_EINVAL, majority_acquire(&set, NAME, &opts, &lock, &said));
     opts.flags = 0;
@@ -381,11 +407,11 @@ CORE_TEST(test_wrong_majorities_are_refused, m, other)
     opts.lease_ms = 1;
     says(SQLOCK_EINVAL, majority_acquire(&set, NAME, &opts, &lock, &said));
     set.members[1] = m;
-    says(SQLOCK_EINVAL, try_majority(&set, 0, &lock));
+    says(SQLOCK_EINVAL, try_majority(&set, &lock));
     set.n = MAJORITY_MOST + 1;
-    says(SQLOCK_EINVAL, try_majority(&set, 0, &lock));
+    says(SQLOCK_EINVAL, try_majority(&set, &lock));
     set.n = 0;
-    says(SQLOCK_EINVAL, try_majority(&set, 0, &lock));
+    says(SQLOCK_EINVAL, try_majority(&set, &lock));
     assert_null(lock);
     assert_int_equal(spy_requests(SQLOCK_STMT_ACQUIRE), 0);
 }
