@@ -168,7 +168,7 @@ kind == "tables" && table != "" && /^    PRIMARY KEY \(/ {
     for (i = 1; i <= n; i++) place[table, key[i]] = i
 }
 kind == "tables" && table != "" && /^    UNIQUE KEY [a-z]+ \(/ {
-    keys = $0; sub(/.*\(/, "", keys); sub(/\).*/, "", keys); gsub(/ /, "", keys)
+    keys = $0; sub(/.*\(/, "", keys); sub(/\).*/, "", keys); gsub(/ DESC| /, "", keys)
     key_table[++n_keys] = table; key_name[n_keys] = $3; key_columns[n_keys] = keys
 }
 kind == "tables" { next }

@@ -75,6 +75,6 @@ CREATE TABLE IF NOT EXISTS {lock} (
     offered SMALLINT NOT NULL DEFAULT 0,      -- 1: the holder was offered the lock, and has not taken it up
     passes SMALLINT NOT NULL DEFAULT 0,       -- so often in a row one client's own waiter came first
     PRIMARY KEY (ns, name),
-    UNIQUE KEY nt (ns, name, token),
+    UNIQUE KEY nt (ns, name, token DESC),
     CHECK ((owner IS NULL) = (exp IS NULL))
 ) ENGINE = InnoDB;

@@ -270,3 +270,18 @@ TEST_IF(NO_GUARDS, test_guard_is_refused_where_it_cannot_be_kept)
     says(SQLOCK_EREFUSED, guard());
     app_exec(g.app, "COMMIT");
 }
+
+/* Locks of an index may reach to the entry before the one that is locked. */
+TEST_IF(GUARDS | MANY_WRITERS, test_P11_guard_leaves_the_neighbours_of_its_name_alone)
+{
+    set_stage(w, 10000, 0);
+    give(take(s.thief, "sald"));
+    give(take(s.thief, "sale/1"));
+    for (int i = 0; g.side->begins[i]; i++) {
+        sleep_ms(300); /* what earlier grants left in the index would stand between the two */
+        begin_guarded(g.side->begins[i]);
+        assert_takes(0, late_ms(300), assert_true(is_free(s.thief, "sald")));
+        assert_takes(0, late_ms(300), assert_true(is_free(s.thief, "sale/1")));
+        app_exec(g.app, "COMMIT");
+    }
+}
