@@ -37,9 +37,4 @@ void pool_close_all(sqlock *m);
 void pool_hand_over(struct pool_waiter *w, struct conn *c);
 void pool_wake_all(sqlock *m);
 
-/* Open a connection without a look at the schema (for migrations). host is as in sqlock_conn_opts.
- * wake_fd cancels the opening, unless it is -1. */
-int pool_connect(sqlock *m, int wake_fd, uint32_t host, int64_t deadline, void **out_native,
-                 sqlock_error *err);
-
 #endif

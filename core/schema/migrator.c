@@ -10,7 +10,7 @@
 #include "core/engine/call.h"
 #include "core/engine/handshake.h"
 #include "core/engine/hosts.h"
-#include "core/engine/pool.h"
+#include "core/engine/opening.h"
 #include "core/schema/migrator.h"
 
 int migrator_init(struct migrator *g, const sqlock_driver *driver, const char *url,
@@ -33,7 +33,7 @@ static int migrator_open(struct migrator *g, uint32_t host, int64_t until, struc
 {
     *out =
         (struct conn){.busy = 1, .wake = -1, .until = TIME_NEVER, .host = host > 0 ? host - 1 : 0};
-    return pool_connect(g->m, -1, host, until, &out->native, err);
+    return opening_connect(g->m, -1, host, until, &out->native, err);
 }
 
 static int migrator_visit(void *arg, uint32_t host, int last_resort, int64_t until,
