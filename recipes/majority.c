@@ -409,6 +409,7 @@ int majority_acquire(struct majority *set, const char *name, const sqlock_acquir
         *out_lock = l;
         return 0;
     }
+    pthread_mutex_destroy(&l->mutex);
     free(l);
     if (err != NULL)
         *err = said;
@@ -444,6 +445,7 @@ int majority_end(majority_lock **lock, sqlock_error *err)
         MAJORITY_EACH (l, x)
             if (x->takes_part && x->rc != 0 && rc == 0)
                 rc = majority_says(l, x, err);
+    pthread_mutex_destroy(&l->mutex);
     free(l);
     return rc;
 }

@@ -28,6 +28,8 @@ CREATE TABLE IF NOT EXISTS {lock} (
     -- A row for each name that was ever locked. A release empties the row and keeps it, so that tokens
     -- only rise. Times are microseconds since 1970 UTC by the server's running clock. A guard locks an
     -- entry of nt. A grant changes that entry (it draws a token), a renewal or release does not.
+    -- In REPEATABLE READ that lock reaches to the entry before it. Tokens descend there: so the next entry of a
+    -- name comes before its last one, and not into what the guard of another name has locked.
     ns VARBINARY(63) NOT NULL,
     name VARBINARY(255) NOT NULL CHECK (octet_length(name) >= 1),
     kind SMALLINT NOT NULL DEFAULT 0,         -- 0: a lease; this version refuses other kinds

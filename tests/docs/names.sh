@@ -98,7 +98,7 @@ check_compared() # compared.md
 {
     local row verdict files name names
     while IFS= read -r row; do
-        verdict=$(sed -nE 's/^\| [^|]* \| [^|]* \| \*\*(yes|in part|no|not yet)\*\*.*/\1/p' <<<"$row")
+        verdict=$(sed -nE 's/^\| [^|]* \| [^|]* \| \*\*(yes|in part|no)\*\*.*/\1/p' <<<"$row")
         files=$(cut -d '|' -f 4- <<<"$row" | grep -oE '`[a-z]+/[^` ]+`' | tr -d '`')
         names=$(cut -d '|' -f 5 <<<"$row" | grep -oE '`[^`]+`' | tr -d '`' | grep -v /)
         [ -n "$verdict" ] || echo "no verdict: ${row:0:60}"

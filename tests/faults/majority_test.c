@@ -1,7 +1,8 @@
-/* A majority of databases of several makers (recipes/majority.h), while each of them in turn is
- * stopped, cut off, slow, restored from a copy, or has its clock stepped. Programs take names of
- * it, and write down when they held them, by their own clock: no two at once, and tokens in that
- * order. */
+/* A majority of databases of several makers (recipes/majority.h), while each of them in turn falls
+ * silent, is cut off, slow, restored from a copy, or has leases that end an hour early. A proxy
+ * does the first three to a server; of a file they are locks. The copy is that of our tables.
+ * Programs take names of it, and write down when they held them, by their own clock: no two at
+ * once, and tokens in that order. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
