@@ -176,12 +176,13 @@ int error_give_elsewhere(sqlock_error *err, const sqlock_error *from)
     return from->code;
 }
 
-int error_contention(sqlock_error *err)
+int error_contention(sqlock_error *err, int one_writer)
 {
-    const int locked = strcmp(err->sqlstate, "55P03") == 0; /* the wait for a lock ended */
+    const int waited = strcmp(err->sqlstate, "55P03") == 0; /* too long for a lock */
     const int victim = strcmp(err->sqlstate, "40P01") == 0; /* chosen to end a deadlock */
+    const int locked = err->code == SQLOCK_EDB && (waited || victim);
 
-    if (err->code == SQLOCK_EDB && (locked || victim))
-        err->code = SQLOCK_EGUARDED;
-    return err->code;
+    if (locked)
+        err->code = one_writer ? SQLOCK_EGUARDED : SQLOCK_ETIMEOUT;
+    return locked;
 }

@@ -21,8 +21,9 @@ int error_give(sqlock_error *err, const sqlock_error *from);
 int error_give_elsewhere(sqlock_error *err, const sqlock_error *from);
 
 /* A row or a file that an open transaction keeps locked is contention, not an error (P18). That
- * holds also if the wait ended in a deadlock. Such an error becomes SQLOCK_EGUARDED. Returns the
- * code. */
-int error_contention(sqlock_error *err);
+ * holds also if the wait ended in a deadlock. Such an error becomes SQLOCK_EGUARDED in a database
+ * with one writer, where a guard may have locked the file, and SQLOCK_ETIMEOUT on a server. Returns
+ * whether it was such an error. */
+int error_contention(sqlock_error *err, int one_writer);
 
 #endif

@@ -52,7 +52,7 @@ static int attempt_waits(const sqlock_op *op)
 static int64_t attempt_end(const sqlock_op *op, int64_t now)
 {
     int late = attempt_waits(op) && !op->once && op->deadline != TIME_NEVER &&
-               !(op->m->driver->caps & SQLOCK_CAP_ONE_WRITER);
+               !manager_has_one_writer(op->m);
 
     return late ? time_max(op->deadline, now) + GRACE_US : op->deadline;
 }

@@ -292,6 +292,11 @@ int manager_new(const sqlock_driver *driver, const char *url, const sqlock_open_
 /* The same, after a look at what the application gave. In open.c. */
 int manager_open(const sqlock_driver *driver, const char *url, const sqlock_open_opts *opts,
                  sqlock **out_m, sqlock_error *err);
+/* Whoever writes keeps all others out of the whole database (SQLite). */
+static inline int manager_has_one_writer(const sqlock *m)
+{
+    return (m->driver->caps & SQLOCK_CAP_ONE_WRITER) != 0;
+}
 void manager_unref_locked(sqlock *m); /* unlocks; the last reference frees */
 void manager_stop(sqlock *m);         /* ends the threads and closes the connections */
 /* 0, or SQLOCK_ESYS if a thread or descriptor could not be made. A manager that is stepped starts

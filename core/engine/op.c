@@ -412,21 +412,26 @@ static int op_was_not_sent(const sqlock_op *op, int64_t now)
             (op->stale || now >= op_last_try(op))); /* opening took too long */
 }
 
-/* A locked row or file is tried again as long as there is time. For a locked file it is unknown
- * whether a guard has locked it. A holder that an earlier answer showed still has the lock until
- * the end of its lease. */
+/* A locked row or file is tried again as long as there is time. A holder that an earlier answer
+ * showed still has the lock until the end of its lease. Otherwise an unknown transaction is in the
+ * way. Only where a guard locks the whole file may that be one: a server shows guards to those who
+ * look. */
 static void op_note_locked(sqlock_op *op, int64_t now)
 {
-    if (error_contention(&op->err) != SQLOCK_EGUARDED)
+    const int one_writer = manager_has_one_writer(op->m);
+
+    if (!error_contention(&op->err, one_writer))
         return;
-    if ((op->err.flags & SQLOCK_MAYBE) || op->unsure)
+    if ((op->err.flags & SQLOCK_MAYBE) || op->unsure || !(one_writer || op->verb->finds_busy))
         return;
     if (op->refused == SQLOCK_EBUSY && now < op->held_until)
         return;
     memset(&op->holder, 0, sizeof op->holder);
     op->holder.size = sizeof op->holder;
     op->refusal = op->err;
-    op->refused = SQLOCK_EGUARDED;
+    if (!one_writer)
+        op->refusal.code = SQLOCK_EBUSY;
+    op->refused = op->refusal.code;
 }
 
 void op_failed(sqlock_op *op, int64_t now)

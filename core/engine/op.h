@@ -18,6 +18,8 @@ struct verb {
     void (*on_answer)(sqlock_op *op, const struct answer *a, int64_t now);
     /* It failed, and op->err says why. NULL: op_failed(). */
     void (*on_failure)(sqlock_op *op, int64_t now);
+    /* A row that a transaction keeps locked on a server is an answer: SQLOCK_EBUSY. */
+    int finds_busy;
 };
 
 /* Start an op on lock. wait_ms is as in the options. If it is 0, request_ms limits the op. */

@@ -70,7 +70,7 @@ static int listing_send(sqlock *m, sqlock_stmt stmt, const sqlock_value *values,
 
     if (errand_run(m, &e) == 0)
         return 0;
-    error_contention(&e.err);
+    error_contention(&e.err, manager_has_one_writer(m));
     return error_give(err, &e.err);
 }
 
@@ -390,7 +390,7 @@ static void break_failed(sqlock_op *op, int64_t now)
     op_failed(op, now);
 }
 
-const struct verb break_verb = {break_next, break_answered, break_failed};
+const struct verb break_verb = {break_next, break_answered, break_failed, 0};
 
 int sqlock_break(sqlock *m, const char *name, int64_t token, sqlock_error *err)
 {

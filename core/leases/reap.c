@@ -25,8 +25,7 @@ static void reap_give_back(sqlock_lock *lock)
  * program knows its name. In SQLite's single file any writer may be in the way. */
 static int reap_is_at_work(const sqlock *m, int rc)
 {
-    return rc == SQLOCK_EBUSY ||
-           (rc == SQLOCK_EGUARDED && !(m->driver->caps & SQLOCK_CAP_ONE_WRITER));
+    return rc == SQLOCK_EBUSY || (rc == SQLOCK_EGUARDED && !manager_has_one_writer(m));
 }
 
 /* Returns 0 if the lease is ours. Otherwise reap_is_at_work() says whether another reaper has

@@ -58,7 +58,7 @@ int verb_looks_again(sqlock_op *op, const struct answer *a)
 int verb_may_be_guarded(sqlock_op *op)
 {
     op->succeeded = 1;
-    return op->m->driver->adopter != NULL && !(op->m->driver->caps & SQLOCK_CAP_ONE_WRITER);
+    return op->m->driver->adopter != NULL && !manager_has_one_writer(op->m);
 }
 
 int verb_send_probe(sqlock_op *op, int64_t token)
@@ -291,7 +291,7 @@ static void release_failed(sqlock_op *op, int64_t now)
     }
 }
 
-const struct verb release_verb = {release_next, release_answered, release_failed};
+const struct verb release_verb = {release_next, release_answered, release_failed, 0};
 
 int release_start(sqlock_lock *lock, int32_t wait_ms, sqlock_op **out_op, sqlock_error *err)
 {

@@ -289,13 +289,14 @@ static void sweep_failed(sqlock_op *op, int64_t now)
     }
     if (op_is_over(op, now)) /* by a cancel, as there is no other deadline */
         return;
-    if (now - s->answered > op->m->request_us)
-        op_done(op, error_contention(&op->err));
-    else
+    if (now - s->answered > op->m->request_us) {
+        error_contention(&op->err, manager_has_one_writer(op->m));
+        op_done(op, op->err.code);
+    } else
         op_failed(op, now);
 }
 
-const struct verb sweep_verb = {sweep_next, sweep_answered, sweep_failed};
+const struct verb sweep_verb = {sweep_next, sweep_answered, sweep_failed, 0};
 
 /* ---- the whole walk -------------------------------------------------------------------------- */
 

@@ -129,7 +129,7 @@ static void blockers_failed(sqlock_op *op, int64_t now)
     blockers_again(op, op->err.code == SQLOCK_EDENIED ? TIME_NEVER : now + b->pause);
 }
 
-const struct verb blockers_verb = {blockers_next, blockers_answered, blockers_failed};
+const struct verb blockers_verb = {blockers_next, blockers_answered, blockers_failed, 0};
 
 /* The request has a hidden handle, as all requests do. */
 static int blockers_start(struct blockers *b)
@@ -200,8 +200,7 @@ void blockers_begin(struct blockers *b, sqlock_conn *c)
 
     memset(b, 0, sizeof *b);
     blockers_forget(c);
-    if ((c->m->driver->caps & SQLOCK_CAP_ONE_WRITER) ||
-        texts_has(c->texts, SQLOCK_STMT_BLOCKERS, &ignored) != 0 ||
+    if (manager_has_one_writer(c->m) || texts_has(c->texts, SQLOCK_STMT_BLOCKERS, &ignored) != 0 ||
         texts_has(c->texts, SQLOCK_STMT_SESSION, &ignored) != 0 || (b->rows = rows_new()) == NULL)
         return;
     b->conn = c;

@@ -69,7 +69,7 @@ static void handshake_answered(sqlock_op *op, const struct answer *a, int64_t no
     op_done(op, 0);
 }
 
-const struct verb handshake_verb = {handshake_next, handshake_answered, NULL};
+const struct verb handshake_verb = {handshake_next, handshake_answered, NULL, 0};
 
 /* A copy of the tables has the lease's row as well, but a guard there keeps no one out of our lock.
  * Such copies are a replica that can be written, a restored backup, or the other half of a pool
@@ -121,7 +121,7 @@ static int guard_judge(sqlock_lock *lock, const struct answer *a, sqlock_error *
         assert(lock->token != 0);
         mutex_lock(&lock->m->mu);
         lock->guards = 1;
-        if (lock->m->driver->caps & SQLOCK_CAP_ONE_WRITER)
+        if (manager_has_one_writer(lock->m))
             lease_guard(&lock->lease, a->received);
         lock_act(lock);
         mutex_unlock(&lock->m->mu);

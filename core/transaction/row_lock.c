@@ -375,7 +375,7 @@ int sqlock_row_lock(sqlock_conn *conn, const sqlock_row *rows, size_t n,
 static int name_lock(struct job *j, const sqlock_row *row, const char *name, size_t len)
 {
     sqlock *m = j->conn->m;
-    int one_writer = (m->driver->caps & SQLOCK_CAP_ONE_WRITER) != 0, rc;
+    int one_writer = manager_has_one_writer(m), rc;
     sqlock_value values[] = {value_bytes(m->ns, m->ns_len), value_bytes(name, len)};
     struct answer a;
 
@@ -440,7 +440,7 @@ static void ensure_answered(sqlock_op *op, const struct answer *a, int64_t now)
         op_retry_at_once(op, now); /* it was deleted meanwhile */
 }
 
-const struct verb ensure_verb = {ensure_next, ensure_answered, NULL};
+const struct verb ensure_verb = {ensure_next, ensure_answered, NULL, 0};
 
 int sqlock_ensure(sqlock *m, const char *name, sqlock_error *err)
 {

@@ -63,6 +63,40 @@ TEST(test_wait_for_a_row_that_is_locked_ends_as_busy)
             says(SQLOCK_EBUSY, sqlock_acquire(m, "nightly", &o, &none, &said));
 }
 
+static bool rows_are_locked;
+
+static int run_waits_too_long(void *conn, const sqlock_call *call, sqlock_stmt stmt,
+                              const sqlock_value *values, size_t n, int64_t deadline,
+                              sqlock_rows *rows, sqlock_error *err)
+{
+    if (!rows_are_locked || (stmt != SQLOCK_STMT_ACQUIRE && stmt != SQLOCK_STMT_RELEASE))
+        return spied_driver()->run(conn, call, stmt, values, n, deadline, rows, err);
+    return sqlock_error_db(err, "55P03", 1205, 0, "waited too long for a row");
+}
+
+/* On a server that is no guard. Whoever wants something else than the lock learns that nothing was
+ * done. */
+TEST(test_lock_whose_row_is_locked_too_long_is_busy_and_not_guarded)
+{
+    sqlock_acquire_opts o = wait_opts(40, 0, SQLOCK_NO_RENEW);
+    sqlock_lock *held, *none = NULL;
+    sqlock_holder holder = {.size = sizeof holder, .token = 7};
+    sqlock *m;
+
+    w->driver.run = run_waits_too_long;
+    m = open_changed(w, 200);
+    held = take_for(m, "held", 0, SQLOCK_NO_RENEW);
+    o.holder = &holder;
+    rows_are_locked = true;
+    says(SQLOCK_EBUSY, sqlock_acquire(m, "nightly", &o, &none, &said));
+    assert_int_equal(holder.token, 0);
+    assert_string_equal(said.sqlstate, "55P03");
+    says(SQLOCK_ETIMEOUT, sqlock_release(held, &said));
+    assert_string_equal(said.sqlstate, "55P03");
+    rows_are_locked = false;
+    give(held);
+}
+
 /* The driver, with a failure that it got over: a statement waited too long for a row, and the next
  * one found out that the request is late. */
 static int run_late(void *conn, const sqlock_call *call, sqlock_stmt stmt,

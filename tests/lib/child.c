@@ -41,19 +41,34 @@ static void end_line(int signum)
 
 #ifdef __SANITIZE_ADDRESS__
 /* At a fork another thread may be within the sanitizer's allocator, and that of GCC 12 does not
- * know forks: such a child waits for ever at its first allocation. So it allocates of all sizes
- * before it does anything else, and one that does not get through is ended and forked again. */
-enum { ALLOCATOR_LIMIT_MS = 2000, LARGEST_CLASS = 1 << 17, QUARANTINE = 1 << 21 };
+ * know forks: such a child waits for ever at its first allocation there. The allocator has a lock
+ * for each class of sizes, and blocks in store that need no lock, at most 64 KiB or 512 of a class.
+ * So the child takes more than those of each class before it does anything else. One that does not
+ * get through is ended and forked again. */
+enum {
+    ALLOCATOR_LIMIT_MS = 2000,
+    LARGEST_CLASS = 1 << 17,
+    IN_STORE = 1 << 16,
+    MOST_IN_STORE = 512,
+    QUARANTINE = 1 << 21
+};
+
+static void allocator_try_class(size_t size)
+{
+    static void *blocks[MOST_IN_STORE + 1];
+    size_t n = IN_STORE / size < MOST_IN_STORE ? IN_STORE / size : MOST_IN_STORE;
+
+    for (size_t i = 0; i <= n; i++)
+        blocks[i] = malloc(size);
+    for (size_t i = 0; i <= n; i++)
+        free(blocks[i]);
+}
 
 static void allocator_try(int done)
 {
-    size_t freed = 0;
-
-    for (size_t size = 16; size <= LARGEST_CLASS; size += size / 4 / 16 * 16 + 16) {
-        free(malloc(size));
-        freed += size;
-    }
-    for (; freed < QUARANTINE; freed += LARGEST_CLASS)
+    for (size_t size = 16; size <= LARGEST_CLASS; size += size < 256 ? 16 : size / 8 / 16 * 16)
+        allocator_try_class(size);
+    for (size_t freed = 0; freed < QUARANTINE; freed += LARGEST_CLASS)
         free(malloc(LARGEST_CLASS));
     if (write(done, "", 1) != 1)
         _exit(98);
@@ -134,17 +149,25 @@ static const char *read_state(const char *pid, char *line, int size)
     return end ? end + 1 : "";
 }
 
-/* Does it hang, turn in a circle, or has it had no processor? */
+/* Does it hang, turn in a circle, or has it had no processor? What does it wait in? */
 static void show_state(pid_t child)
 {
-    char pid[20], line[512], state = '?';
+    char pid[20], line[512], in[512] = "", path[40], state = '?';
     unsigned long user = 0, kernel = 0;
+    FILE *f;
 
     snprintf(pid, sizeof pid, "%d", (int)child);
     sscanf(read_state(pid, line, sizeof line),
            " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &state, &user, &kernel);
-    print_error("the child is in state %c after %lu ticks of a processor, %lu in the kernel\n",
-                state, user + kernel, kernel);
+    snprintf(path, sizeof path, "/proc/%s/syscall", pid);
+    if ((f = fopen(path, "re")) != NULL) {
+        if (fgets(in, sizeof in, f) == NULL)
+            in[0] = '\0';
+        fclose(f);
+    }
+    print_error("the child is in state %c after %lu ticks of a processor, %lu in the kernel; "
+                "system call and stack: %s\n",
+                state, user + kernel, kernel, in);
 }
 
 /* A machine that stands still for a while, as a virtual one may, lets the child stand still too. So

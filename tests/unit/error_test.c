@@ -239,19 +239,22 @@ TEST(test_what_others_have_locked_is_contention)
 {
     static const struct {
         const char *sqlstate;
-        int code;
-    } cases[] = {{"55P03", SQLOCK_EGUARDED},
-                 {"40P01", SQLOCK_EGUARDED},
-                 {"40001", SQLOCK_EDB},
-                 {"42601", SQLOCK_EDB}};
+        int of_one_writer, of_a_server;
+    } cases[] = {{"55P03", SQLOCK_EGUARDED, SQLOCK_ETIMEOUT},
+                 {"40P01", SQLOCK_EGUARDED, SQLOCK_ETIMEOUT},
+                 {"40001", SQLOCK_EDB, SQLOCK_EDB},
+                 {"42601", SQLOCK_EDB, SQLOCK_EDB}};
     sqlock_error err;
 
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        sqlock_error_db(&err, cases[i].sqlstate, 0, 0, "in the way");
-        assert_int_equal(error_contention(&err), cases[i].code);
-        assert_int_equal(err.code, cases[i].code);
-        assert_string_equal(err.sqlstate, cases[i].sqlstate);
-    }
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int one_writer = 0; one_writer <= 1; one_writer++) {
+            const int code = one_writer ? cases[i].of_one_writer : cases[i].of_a_server;
+
+            sqlock_error_db(&err, cases[i].sqlstate, 0, 0, "in the way");
+            assert_int_equal(error_contention(&err, one_writer), code != SQLOCK_EDB);
+            assert_int_equal(err.code, code);
+            assert_string_equal(err.sqlstate, cases[i].sqlstate);
+        }
 }
 
 /* Names and servers' messages are UTF-8, and so is what is left of them. */
