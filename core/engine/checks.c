@@ -59,8 +59,7 @@ void checks_judge(sqlock_lock *lock, const struct answer *a, int64_t now)
     assert(lock->unchecked);
     if (a->outcome == SQLOCK_OUT_DONE) {
         lock->unchecked = 0;
-        lock->server_end = a->now + a->left;
-        lock->end_server = lock->m->server;
+        lock_note_end(lock, a, lock->m->server);
         lock_change(lock, LEASE_CONFIRMED, now, a->sent + a->left - lock->lease.margin);
     } else if (lock->doubted) {
         why = lock_denied(lock, a);

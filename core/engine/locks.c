@@ -225,6 +225,20 @@ void lock_apply(sqlock_lock *lock, enum lease_event event, int64_t arg)
     lock_act(lock);
 }
 
+/* Two renewals may be under way: the one that was sent first is answered last. Its end is the later
+ * one only if the server ran it last. Other answers count as they come: after a step back of the
+ * server's clock, an end is the smaller one. */
+void lock_note_end(sqlock_lock *lock, const struct answer *answer, int64_t server)
+{
+    const int64_t end = answer->now + answer->left;
+
+    if (server == lock->end_server && answer->sent < lock->end_sent && end <= lock->server_end)
+        return;
+    lock->server_end = end;
+    lock->end_server = server;
+    lock->end_sent = time_max(answer->sent, lock->end_sent);
+}
+
 int lock_granted(sqlock_lock *lock, const struct answer *answer, int64_t now)
 {
     int64_t from = call_counts_from(lock->m, answer);
@@ -232,8 +246,7 @@ int lock_granted(sqlock_lock *lock, const struct answer *answer, int64_t now)
     if (lease_deadline(&lock->lease, from) - now < lock->lease.ttl / 2)
         return 0;
     lock->token = answer->token;
-    lock->server_end = answer->now + answer->left;
-    lock->end_server = answer->server;
+    lock_note_end(lock, answer, answer->server);
     lock->pending = PENDING_NOTHING;
     lock_change(lock, LEASE_GRANTED, now, from);
     if (answer->server != lock->m->server)
@@ -261,8 +274,7 @@ void lock_renewed(sqlock_lock *lock, const struct answer *answer, int64_t now)
     if (answer->server != lock->m->server)
         return;
     lock->unchecked = 0;
-    lock->server_end = answer->now + answer->left;
-    lock->end_server = answer->server;
+    lock_note_end(lock, answer, answer->server);
     lock->failures = 0;
     lock->doubted = 0;
     lock_change(lock, LEASE_RENEWED, now, call_counts_from(lock->m, answer));

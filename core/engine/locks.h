@@ -39,6 +39,8 @@ void lock_moved(sqlock_lock *lock, int64_t now);
 /* A grant is wanted that the worker renews, or that the timer watches for its callback. Otherwise
  * no thread has anything to do for this lock: its state and its descriptor go by the time alone. */
 int lock_needs_threads(const sqlock_lock *lock);
+/* The answer, of this server, shows the lease's end by the server's clock. */
+void lock_note_end(sqlock_lock *lock, const struct answer *answer, int64_t server);
 /* Why the lock is lost by this answer, or SQLOCK_WHY_NONE. */
 sqlock_why lock_denied(const sqlock_lock *lock, const struct answer *answer);
 /* Wait for a running callback, unless this is called from within it. */

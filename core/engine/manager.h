@@ -158,6 +158,7 @@ struct sqlock_lock {
     int64_t token;      /* 0: not known */
     int64_t server_end; /* end of the lease by the server's clock, as last confirmed */
     int64_t end_server; /* the server that confirmed it (sqlock.server) */
+    int64_t end_sent;   /* when that request was sent */
     int64_t retry_at;   /* do not renew before that time */
     int64_t given_back; /* the token of a late grant that may have been given back; 0: none */
     int64_t lost_until; /* a lost acquire may be granted until then, by the server's clock */

@@ -257,10 +257,8 @@ static void release_answered(sqlock_op *op, const struct answer *a, int64_t now)
     } else if (phase == RELEASE_NEXT || phase == RELEASE_NOTIFY) {
         release_end(op);
     } else if (phase == RELEASE_LOOK) {
-        if (a->outcome == SQLOCK_OUT_DONE) {
-            op->lock->server_end = a->now + a->left;
-            op->lock->end_server = a->server;
-        }
+        if (a->outcome == SQLOCK_OUT_DONE)
+            lock_note_end(op->lock, a, a->server);
         op->phase = RELEASE_GIVE_BACK;
     } else if (phase == RELEASE_CAUSE && a->outcome == SQLOCK_OUT_BROKEN) {
         release_denied(op, SQLOCK_WHY_BROKEN, now);

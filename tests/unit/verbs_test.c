@@ -204,6 +204,27 @@ TEST(test_release_names_owner_and_token)
     assert_int_equal(s.lock.lease.state, SQLOCK_RELEASED);
 }
 
+static void renewed(int64_t sent, int64_t ran, int64_t answered)
+{
+    struct answer a = {.sent = sent, .now = ran, .left = TTL, .token = TOKEN};
+
+    lock_renewed(&s.lock, &a, answered);
+}
+
+/* P5: by that end a release that is sent again tells whether others were let in by it. */
+TEST(test_answers_of_two_renewals_in_either_order_leave_the_later_end)
+{
+    begin_held(&release_verb);
+    renewed(NOW + 20, NOW + 25, NOW + 30);
+    assert_int_equal(s.lock.server_end, NOW + 25 + TTL);
+    renewed(NOW + 10, NOW + 12, NOW + 40); /* sent and run first */
+    assert_int_equal(s.lock.server_end, NOW + 25 + TTL);
+    renewed(NOW + 15, NOW + 35, NOW + 50); /* sent first, run last */
+    assert_int_equal(s.lock.server_end, NOW + 35 + TTL);
+    renewed(NOW + 60, NOW - 1000, NOW + 70); /* the server's clock was put back */
+    assert_int_equal(s.lock.server_end, NOW - 1000 + TTL);
+}
+
 TEST(test_release_of_a_guarded_lock_says_whether_a_guard_still_stands)
 {
     for (int guarded = 0; guarded < 2; guarded++) {
