@@ -88,8 +88,8 @@ int lite_check_adopted(lite_conn *conn, sqlock_error *err);
 /* The file's device and inode; "memory" where there is none. */
 void lite_running(void *conn, char *out, size_t size);
 
-/* lock.c: from now on, no close() in this process takes a lock of this connection's. To be called
- * before its first transaction. */
+/* lock.c: from now on, no close() in this process takes a lock of this connection's, and it finds
+ * each journal that it must roll back. To be called before its first transaction. */
 void lite_lock_guard(const lite_conn *conn);
 
 /* library.c: 0, or SQLOCK_EREFUSED for a SQLite that cannot be used, or is there twice. */

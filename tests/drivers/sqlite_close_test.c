@@ -1,6 +1,7 @@
-/* P1, P14 on SQLite: a close() takes all locks that the process has on the file. SQLite closes only
- * while no connection of the process has one, but another thread may take its first one between the
- * look and the close(). */
+/* P1, P14 on SQLite, where threads get into each other's way. A close() takes all locks that the
+ * process has on the file. SQLite closes only while no connection of the process has one, but
+ * another thread may take its first one between the look and the close(). And a thread that cannot
+ * roll back a dead program's journal looks like a writer to others, until it has gone. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <sqlite3.h> /* before sqlock/sqlite.h */
@@ -152,6 +153,56 @@ TEST_AFTER(set_between, test_P14_adopted_transaction_keeps_its_lock_when_we_clos
 {
     begin_between(begin_adopted_one, g.driver->close, open_ours());
     app_exec(g.app, "ROLLBACK");
+}
+
+static sqlite3_file *file_of(void *app)
+{
+    sqlite3_file *file = NULL;
+
+    assert_int_equal(sqlite3_file_control(native(app), "main", SQLITE_FCNTL_FILE_POINTER, &file),
+                     SQLITE_OK);
+    return file;
+}
+
+static int lock_as(sqlite3_file *file, int level)
+{
+    return file->pMethods->xLock(file, level);
+}
+
+static void unlock(sqlite3_file *file)
+{
+    assert_int_equal(file->pMethods->xUnlock(file, SQLITE_LOCK_NONE), SQLITE_OK);
+}
+
+static bool sees_writer(sqlite3_file *file)
+{
+    int reserved = 0;
+
+    assert_int_equal(file->pMethods->xCheckReservedLock(file, &reserved), SQLITE_OK);
+    return reserved != 0;
+}
+
+/* What SQLite does when two threads find a dead program's journal: each reads, looks for a writer
+ * whose journal that is, and asks for the exclusive lock. The second one looked while the first was
+ * still asking, took it for the writer, and wrote beside a journal that was not rolled back. */
+TEST_AFTER(set_between, test_P14_thread_that_cannot_roll_back_does_not_look_like_a_writer)
+{
+    void *app = g.side->connect(&g.w->place), *second = NULL;
+    sqlite3_file *a = file_of(g.app), *b = file_of(app);
+
+    ok(adopt(app, &second));
+    assert_int_equal(lock_as(a, SQLITE_LOCK_SHARED), SQLITE_OK);
+    assert_int_equal(lock_as(b, SQLITE_LOCK_SHARED), SQLITE_OK);
+    assert_int_equal(lock_as(a, SQLITE_LOCK_EXCLUSIVE), SQLITE_BUSY);
+    assert_false(sees_writer(b));
+    assert_int_equal(lock_as(a, SQLITE_LOCK_RESERVED), SQLITE_OK);
+    assert_int_equal(lock_as(a, SQLITE_LOCK_EXCLUSIVE), SQLITE_BUSY);
+    assert_true(sees_writer(b)); /* this one waits for its readers */
+    unlock(a);
+    assert_int_equal(lock_as(b, SQLITE_LOCK_EXCLUSIVE), SQLITE_OK);
+    unlock(b);
+    g.adopter->close(second);
+    g.side->close(app);
 }
 
 TEST_MAIN_ON(sqlite)

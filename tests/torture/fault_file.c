@@ -64,16 +64,19 @@ void strike_schema_change(struct cell *c)
 
 /* ---- a writer that dies ---------------------------------------------------------------------- */
 
-/* Its journal is hot: the next who opens the file has to roll back what it left. */
+/* Its journal is hot: the next who opens the file has to roll back what it left. Those who waited
+ * find it all at once, and then comes the next writer. */
 void strike_hot_journal(struct cell *c)
 {
     pid_t writer;
 
     cell_hurt(c);
-    writer = cell_again(c, text("writer '%s'", strchr(c->engine.url, ':') + 1), "/dev/null");
-    cell_nap(c, 10, c->lease_ms / 2);
-    kill(writer, SIGKILL);
-    waitpid(writer, NULL, 0);
+    for (int i = 0; i < 5; i++) {
+        writer = cell_again(c, text("writer '%s'", strchr(c->engine.url, ':') + 1), "/dev/null");
+        cell_nap(c, 10, c->lease_ms / 10);
+        kill(writer, SIGKILL);
+        waitpid(writer, NULL, 0);
+    }
     cell_healed(c);
 }
 
