@@ -42,12 +42,14 @@ static int lock_level(sqlite3_file *file)
     return level;
 }
 
-/* The mutex is held. */
+/* The mutex is held. The unlock takes the shared lock once more, which changes nothing, but in a
+ * forked child: there SQLite remembers a lock of the parent's, and this would be the child's own.
+ * It has to be missed (process.c). */
 static int lock_recover(sqlite3_file *file)
 {
     const int rc = plain->xLock(file, SQLITE_LOCK_EXCLUSIVE);
 
-    if (rc != SQLITE_OK && lock_level(file) > SQLITE_LOCK_SHARED)
+    if (rc != SQLITE_OK && lock_level(file) > SQLITE_LOCK_SHARED && !lite_process_is_forked())
         plain->xUnlock(file, SQLITE_LOCK_SHARED);
     return rc;
 }

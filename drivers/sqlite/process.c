@@ -87,7 +87,7 @@ int lite_read_text(const char *path, char *out, size_t size)
 }
 
 /* Of the process's first thread: later threads never executed a program themselves. */
-static int process_is_forked(void)
+int lite_process_is_forked(void)
 {
     char text[1024];
     const char *behind_name = NULL;
@@ -211,7 +211,7 @@ static int file_lock_is_missing(const lite_conn *conn)
 
 int lite_process_check_lock(lite_conn *conn, sqlock_error *err)
 {
-    if (!process_is_forked() || !fs_leaves_locks(conn) || !file_lock_is_missing(conn) ||
+    if (!lite_process_is_forked() || !fs_leaves_locks(conn) || !file_lock_is_missing(conn) ||
         !proc_shows_locks())
         return 0;
     conn->lock_missing = 1;

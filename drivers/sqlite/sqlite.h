@@ -65,6 +65,8 @@ typedef struct lite_conn {
 int lite_process_check(sqlock_error *err);
 int lite_process_enter(sqlock_error *err);
 void lite_process_leave(void);
+/* The process was forked, and has executed no program since. */
+int lite_process_is_forked(void);
 /* 0, or SQLOCK_EREFUSED if the lock that SQLite believes in does not belong to this process. To be
  * called within a reading transaction. */
 int lite_process_check_lock(lite_conn *conn, sqlock_error *err);
