@@ -136,7 +136,8 @@ TEST(test_no_descriptor_is_inherited_by_an_executed_program, m)
     assert_between(0, sqlock_lock_fd(lock, &said), INT32_MAX);
     ok(sqlock_acquire_start(m, "nightly", &o, &op, &said));
     assert_soon(spy_opens() >= 3, patience_ms(3000)); /* migrate, calls, renewals */
-    assert_int_equal(inherited(), n);
+    /* libmariadb makes a socket first, and then one that is not inherited. */
+    assert_soon(inherited() == n, patience_ms(3000));
     give(lock);
     ok(sqlock_op_finish(op, &next, &said));
     give(next);
