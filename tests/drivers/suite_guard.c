@@ -36,6 +36,16 @@ static void begin_guarded(const char *begin)
     ok(guard());
 }
 
+/* It is granted to no one, and soon a try says why. On MariaDB another session may be in the way of
+ * the look for a moment: then the row is just locked. */
+static bool thief_is_told(int code)
+{
+    int said_code = try_once(s.thief, "sale");
+
+    assert_int_not_equal(said_code, SQLOCK_OK);
+    return said_code == code;
+}
+
 TEST_IF(GUARDS, test_no_one_is_granted_a_guarded_name_before_the_commit)
 {
     set_stage(w, LEASE_MS, SQLOCK_NO_RENEW);
@@ -46,7 +56,7 @@ TEST_IF(GUARDS, test_no_one_is_granted_a_guarded_name_before_the_commit)
         assert_int_equal(try_once(s.thief, "sale"), SQLOCK_EBUSY);
         sleep_ms(LEASE_MS + 50); /* it runs out */
         assert_false(sqlock_is_held(s.lock));
-        assert_int_equal(try_once(s.thief, "sale"), SQLOCK_EGUARDED);
+        assert_soon(thief_is_told(SQLOCK_EGUARDED), patience_ms(5000));
         app_exec(g.app, i % 2 ? "ROLLBACK" : "COMMIT"); /* nobody has been there in between */
         assert_true(is_free(s.thief, "sale"));
         s.lock = take_for(s.m, "sale", LEASE_MS, SQLOCK_NO_RENEW);
@@ -60,7 +70,7 @@ TEST_IF(GUARDS, test_release_before_the_commit_admits_no_one)
     begin_guarded(g.side->begins[0]);
     says(SQLOCK_EGUARDED, sqlock_release(s.lock, &said));
     assert_state(s.one_writer ? SQLOCK_UNSURE : SQLOCK_RELEASED, s.lock);
-    assert_int_equal(try_once(s.thief, "sale"), s.one_writer ? SQLOCK_EBUSY : SQLOCK_EGUARDED);
+    assert_soon(thief_is_told(s.one_writer ? SQLOCK_EBUSY : SQLOCK_EGUARDED), patience_ms(5000));
     app_exec(g.app, "COMMIT");
     ok(sqlock_release(s.lock, &said));
     assert_true(is_free(s.thief, "sale"));
@@ -71,7 +81,7 @@ TEST_IF(GUARDS, test_break_of_a_guarded_lock_says_so_and_admits_no_one)
     set_stage(w, 10000, 0);
     begin_guarded(g.side->begins[0]);
     says(SQLOCK_EGUARDED, sqlock_break(s.thief, "sale", sqlock_lock_token(s.lock), &said));
-    assert_int_equal(try_once(s.thief, "sale"), s.one_writer ? SQLOCK_EBUSY : SQLOCK_EGUARDED);
+    assert_soon(thief_is_told(s.one_writer ? SQLOCK_EBUSY : SQLOCK_EGUARDED), patience_ms(5000));
     app_exec(g.app, "COMMIT");
     if (s.one_writer) /* it was not done */
         ok(sqlock_break(s.thief, "sale", sqlock_lock_token(s.lock), &said));
