@@ -426,6 +426,8 @@ static void op_note_locked(sqlock_op *op, int64_t now)
         return;
     if (op->refused == SQLOCK_EBUSY && now < op->held_until)
         return;
+    if (op->refused == SQLOCK_EGUARDED && !one_writer)
+        return; /* a look has shown the guard */
     memset(&op->holder, 0, sizeof op->holder);
     op->holder.size = sizeof op->holder;
     op->refusal = op->err;
@@ -438,8 +440,9 @@ void op_failed(sqlock_op *op, int64_t now)
 {
     assert(op->err.code != 0); /* otherwise it would end as a success */
     op_note_locked(op, now);
-    /* Either time ran out before the attempt was sent, or its connection had died in the pool. The
-     * refusal before it stands (P18). Another connection is tried while there is time. */
+    /* Either time ran out before the attempt was sent, or its connection had died in the pool, or a
+     * server's row stayed locked. The refusal before it stands (P18). It is tried again while there
+     * is time. */
     if (op->refused && op_was_not_sent(op, now)) {
         int died = op_is_unreachable(op);
 
