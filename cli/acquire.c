@@ -19,6 +19,7 @@ enum { OWNER = GRANT_LAST };
 
 static const struct option_spec options[] = {
     GRANT_OPTIONS,
+    GRANT_KINDS_LATER,
     {OWNER, "owner", "OWNER", "settle an acquire that exited with 79 (unknown)"},
     {0, NULL, NULL, NULL},
 };
@@ -141,7 +142,7 @@ static int acquire_run(struct cli *cli, int argc, char **argv)
     name_script(script, a.grant.label, GRANT_LABEL);
     if ((rc = database_open_for(cli, script, a.grant.label, &m)) != 0)
         return rc;
-    if (a.grant.wait_ms != 0 && (rc = grant_nested(m, a.name)) != 0) {
+    if (a.grant.wait_ms != 0 && (rc = grant_nested(m, a.name, SQLOCK_EXCLUSIVE)) != 0) {
         sqlock_close(m);
         return rc;
     }

@@ -33,8 +33,9 @@ enum { MAX_TIME = GRANT_LAST, ON_LOST, STATUS_FD, AT_LEAST, KEEP_URL, EVERY, AGA
         0, NULL, NULL, NULL                                                                        \
     }
 
-static const struct option_spec options[] = {RUN_OPTIONS};
+static const struct option_spec options[] = {GRANT_KINDS, RUN_OPTIONS};
 static const struct option_spec once_options[] = {
+    GRANT_KINDS_LATER,
     {EVERY, "every", "DUR", "length of a period, such as 1h or 1d"},
     {AGAIN, "again", NULL, "run it even if this period's run is done"},
     RUN_OPTIONS};
@@ -245,8 +246,9 @@ out:
 
 const struct command command_run = {
     .name = "run",
-    .synopsis = "[-n | -w DUR] [-E CODE] [--ttl DUR] [--grace DUR] [--at-least DUR] "
-                "[--max-time DUR] [-k DUR] [--on-lost term|kill|warn] [-m K=V]... [--status-fd N] "
+    .synopsis = "[-n | -w DUR] [-s | --slots N] [-E CODE] [--ttl DUR] [--grace DUR] "
+                "[--at-least DUR] [--max-time DUR] [-k DUR] [--on-lost term|kill|warn] [-m K=V]... "
+                "[--status-fd N] "
                 "[--keep-url] [-c] NAME CMD "
                 "[ARG...]",
     .summary = "run a command while holding a lock",
@@ -261,7 +263,11 @@ const struct command command_run = {
             "75: busy; 76: the lock was lost; 124: --max-time. CMD finds SQLOCK_NAME,\n"
             "SQLOCK_OWNER, SQLOCK_TOKEN and SQLOCK_HELD=1 in its environment, and SQLOCK_URL\n"
             "unless that has a password: --keep-url passes it on for sqlock inside CMD.\n"
-            "Waiting for a lock that an outer 'sqlock run' holds is an error (64).\n",
+            "Waiting for a lock that an outer 'sqlock run' holds is an error (64).\n"
+            "\n"
+            "With -s any number of commands may hold the lock at once, and no exclusive\n"
+            "one. With --slots as many as there are slots. An exclusive one that waits comes\n"
+            "before shared ones that come later.\n",
     .options = options,
     .run = run_run,
 };

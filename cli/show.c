@@ -15,13 +15,13 @@
 
 static const struct option_spec options[] = {{0, NULL, NULL, NULL}};
 
-static void print_words(const sqlock_info *info)
+static void print_words(const sqlock_info *info, bool is_shared)
 {
     char held[TEXT_DURATION], left[TEXT_DURATION], moment[TEXT_MOMENT], owner[TEXT_OWNER];
     char *name = shown_cell(info->name, info->name_len, 0), *holder = info_holder(info);
 
     printf("name        %s\n", name != NULL ? name : "?");
-    printf("state       %s\n", info_state(info));
+    printf("state       %s\n", is_shared ? "held" : info_state(info));
     printf("last token  %lld\n", (long long)info->holder.token);
     if (info->held) {
         printf("holder      %s\n", holder != NULL ? holder : "?");
@@ -35,6 +35,50 @@ static void print_words(const sqlock_info *info)
     }
     free(name);
     free(holder);
+}
+
+/* Who has a slot, or holds it shared. */
+static int print_seat(const sqlock_info *info, void *user)
+{
+    const char *name = user;
+    char held[TEXT_DURATION], moment[TEXT_MOMENT], *holder;
+
+    if (strcmp(info->name, name) != 0)
+        return 1; /* the seats stand behind their lock */
+    if (info->slot < 0 || (holder = info_holder(info)) == NULL)
+        return 0;
+    printf("slot %-6lld %s, token %lld, since %s (%s)%s\n", (long long)info->slot,
+           *holder != '\0' ? holder : "someone", (long long)info->holder.token,
+           text_moment(moment, info->holder.held_ms), text_span(held, info->holder.held_ms),
+           info->holder.left_ms > 0 ? "" : ", expired");
+    free(holder);
+    return ferror(stdout);
+}
+
+struct seat_rows {
+    const char *name;
+    json_t *rows;
+    bool any; /* whose lease runs */
+};
+
+static int add_seat(const sqlock_info *info, void *user)
+{
+    struct seat_rows *s = user;
+
+    if (strcmp(info->name, s->name) != 0)
+        return 1;
+    return info->slot < 0 ? 0 : json_array_append_new(s->rows, info_json(info));
+}
+
+static int show_seats(sqlock *m, const char *name, sqlock_list_fn fn, void *user)
+{
+    sqlock_list_opts opts = SQLOCK_LIST_OPTS_INIT;
+    sqlock_error err = {0};
+    int rc;
+
+    opts.prefix = name;
+    rc = sqlock_list(m, &opts, fn, user, &err);
+    return rc < 0 && err.code == rc ? fail_with(rc, &err) : 0;
 }
 
 static int print_waiter(const sqlock_waiter *waiter, void *user)
@@ -74,12 +118,27 @@ static int show_queue(sqlock *m, const char *name, sqlock_waiter_fn fn, void *us
     return 0;
 }
 
+static int find_seat(const sqlock_info *info, void *user)
+{
+    struct seat_rows *s = user;
+
+    if (strcmp(info->name, s->name) != 0)
+        return 1;
+    s->any |= info->slot >= 0 && info->holder.left_ms > 0;
+    return 0;
+}
+
 static int show_words(sqlock *m, const sqlock_info *info)
 {
+    struct seat_rows seats = {.name = info->name};
     bool read;
-    int rc;
+    int rc = show_seats(m, info->name, find_seat, &seats);
 
-    print_words(info);
+    if (rc != 0)
+        return rc;
+    print_words(info, seats.any);
+    if ((rc = show_seats(m, info->name, print_seat, (void *)(uintptr_t)info->name)) != 0)
+        return rc;
     rc = show_queue(m, info->name, print_waiter, NULL, &read);
     return rc != 0 ? rc : output_end();
 }
@@ -87,11 +146,19 @@ static int show_words(sqlock *m, const sqlock_info *info)
 static int show_json(sqlock *m, const sqlock_info *info)
 {
     json_t *out = info_json(info), *queue = json_array();
-    bool read;
-    int rc = show_queue(m, info->name, add_waiter, queue, &read);
+    struct seat_rows seats = {.name = info->name, .rows = json_array()};
+    bool read = false;
+    int rc = show_seats(m, info->name, add_seat, &seats);
 
+    if (rc == 0)
+        rc = show_queue(m, info->name, add_waiter, queue, &read);
+    if (rc == 0 && json_array_size(seats.rows) > 0) {
+        json_object_set_new(out, "state", json_string("held"));
+        json_object_set(out, "holders", seats.rows);
+    }
     if (rc == 0 && read)
         json_object_set(out, "queue", queue);
+    json_decref(seats.rows);
     json_decref(queue);
     if (rc == 0)
         return output_json(out);

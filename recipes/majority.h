@@ -65,8 +65,6 @@
  * Threads   majority_is_held(), majority_token() and the other getters: any. One at a time for the rest.
  *           A call starts a thread for each member, and ends it. No signal is delivered to these.
  * fork      A child must not use the parent's handles.
- * pthread_cancel()
- *           Do not cancel a thread that is in one of these calls.
  */
 #ifndef SQLOCK_RECIPES_MAJORITY_H
 #define SQLOCK_RECIPES_MAJORITY_H

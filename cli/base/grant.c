@@ -56,8 +56,20 @@ static void read_grace(struct options *o)
     }
 }
 
+static void set_mode(struct options *o, struct grant_opts *g, int64_t mode)
+{
+    if (g->has_mode && g->mode != mode) {
+        options_refuse(o->cli, "use only one of -s, -x and --slots");
+        o->wrong = true;
+    }
+    g->has_mode = true;
+    g->mode = mode;
+}
+
 bool grant_option(struct options *o, int key, struct grant_opts *g)
 {
+    int64_t slots = 0;
+
     switch (key) {
     case 'n':
         g->wait_ms = 0;
@@ -75,6 +87,14 @@ bool grant_option(struct options *o, int key, struct grant_opts *g)
         add_meta(o, g);
         return true;
     case 'x':
+        set_mode(o, g, SQLOCK_EXCLUSIVE);
+        return true;
+    case 's':
+        set_mode(o, g, SQLOCK_SHARED);
+        return true;
+    case GRANT_SLOTS:
+        if (options_number(o, 1, SQLOCK_SLOTS_MAX, &slots))
+            set_mode(o, g, slots);
         return true;
     default:
         return false;
@@ -199,14 +219,33 @@ int grant_take(sqlock *m, const char *name, const sqlock_acquire_opts *opts,
     return SQLOCK_ECANCELLED;
 }
 
-int grant_nested(sqlock *m, const char *name)
+struct nest {
+    const char *outer, *name;
+    int64_t mode;
+    bool found;
+};
+
+/* Its own row, and those of its slots. A shared one inside a shared one waits for no one. */
+static int nest_each(const sqlock_info *info, void *user)
 {
-    const char *outer = getenv("SQLOCK_OUTER");
-    sqlock_info info = {.size = sizeof info};
+    struct nest *n = user;
     char owner[TEXT_OWNER];
 
-    if (outer == NULL || sqlock_find(m, name, &info, NULL) != 0 || !info.held ||
-        info.holder.left_ms <= 0 || strstr(outer, text_owner(owner, info.owner)) == NULL)
+    if (strcmp(info->name, n->name) != 0)
+        return 1;
+    n->found |= info->holder.left_ms > 0 &&
+                strstr(n->outer, text_owner(owner, info->owner)) != NULL &&
+                (info->slot < 0 || n->mode == SQLOCK_EXCLUSIVE);
+    return 0;
+}
+
+int grant_nested(sqlock *m, const char *name, int64_t mode)
+{
+    struct nest n = {getenv("SQLOCK_OUTER"), name, mode, false};
+    sqlock_list_opts opts = SQLOCK_LIST_OPTS_INIT;
+
+    opts.prefix = name;
+    if (n.outer == NULL || sqlock_list(m, &opts, nest_each, &n, NULL) < 0 || !n.found)
         return 0;
     say(SAY_ERROR, "%s is held by an outer 'sqlock run': this one would wait for ever", name);
     return EXIT_USAGE;

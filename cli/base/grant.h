@@ -13,6 +13,8 @@ struct options;
 struct grant_opts {
     int32_t wait_ms;
     int32_t lease_ms;
+    int64_t mode;                     /* as in sqlock_acquire_opts */
+    bool has_mode;                    /* it was given */
     char label[SQLOCK_LABEL_MAX + 1]; /* -m KEY=VALUE..., one after the other */
 };
 
@@ -28,14 +30,25 @@ enum { GRANT_TTL = 256, GRANT_GRACE, GRANT_SLOTS, GRANT_LAST };
         {GRANT_TTL, "ttl", "DUR", "length of the lease; default: 30s"},                            \
         {GRANT_GRACE, "grace", "DUR", "no new grants up to DUR after a failover; default: 0"},     \
         {'m', NULL, "KEY=VALUE", "label shown to anyone who finds it busy (repeatable)"},          \
-        {'x', NULL, NULL, "exclusive lock (the default)"}, {'s', NULL, NULL, NULL},                \
+    {                                                                                              \
+        'x', NULL, NULL, "exclusive lock (the default)"                                            \
+    }
+/* Of run. For release and renew, a grant is a name, an owner and a token, of an exclusive lock. */
+#define GRANT_KINDS                                                                                \
+    {'s', NULL, NULL, "shared lock: keeps only exclusive ones out"},                               \
+    {                                                                                              \
+        GRANT_SLOTS, "slots", "N", "one of N slots: SQLOCK_SLOT has its number, from 0"            \
+    }
+/* Of commands without them. */
+#define GRANT_KINDS_LATER                                                                          \
+    {'s', NULL, NULL, NULL},                                                                       \
     {                                                                                              \
         GRANT_SLOTS, "slots", "N", NULL                                                            \
     }
 
 #define GRANT_OPTS_INIT                                                                            \
     {                                                                                              \
-        SQLOCK_WAIT_FOREVER, 0, ""                                                                 \
+        SQLOCK_WAIT_FOREVER, 0, SQLOCK_EXCLUSIVE, false, ""                                        \
     }
 
 /* Take one of these options. False: key is none of them. A wrong value is reported, and sets
@@ -55,7 +68,7 @@ int grant_take(sqlock *m, const char *name, const sqlock_acquire_opts *opts,
 /* Before a wait: does a `sqlock run` around this process hold this lock? SQLOCK_OUTER has the
  * owners of all of them. Then the wait would never end. Returns EXIT_USAGE after saying so, else 0.
  * If the look fails, so will the request, and that reports it. */
-int grant_nested(sqlock *m, const char *name);
+int grant_nested(sqlock *m, const char *name, int64_t mode);
 
 /* A grant, as acquire printed it. */
 struct grant_id {

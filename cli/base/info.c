@@ -46,6 +46,8 @@ json_t *info_json(const sqlock_info *info)
     json_object_set_new(out, "name", json_text(info->name, info->name_len));
     json_object_set_new(out, "state", json_string(info_state(info)));
     json_object_set_new(out, "token", json_integer(info->holder.token));
+    if (info->slot >= 0)
+        json_object_set_new(out, "slot", json_integer(info->slot));
     if (info->held)
         add_holder(out, info);
     return out;

@@ -17,7 +17,7 @@
 static void command_environment(const struct plan *plan, const struct order *order)
 {
     const char *around = getenv("SQLOCK_OUTER"), *url = getenv("SQLOCK_URL");
-    char token[32], *outer;
+    char token[32], slot[32], *outer;
 
     /* The owners of all runs around this command, so that a nested one does not wait for them. */
     if (asprintf(&outer, "%s%s%s", around != NULL ? around : "", around != NULL ? " " : "",
@@ -33,6 +33,11 @@ static void command_environment(const struct plan *plan, const struct order *ord
     setenv("SQLOCK_OWNER", order->owner, 1);
     setenv("SQLOCK_TOKEN", token, 1);
     setenv("SQLOCK_HELD", "1", 1);
+    snprintf(slot, sizeof slot, "%lld", (long long)order->slot);
+    if (order->slot >= 0)
+        setenv("SQLOCK_SLOT", slot, 1);
+    else
+        unsetenv("SQLOCK_SLOT"); /* of a run around this one */
 }
 
 /* Restore what we changed. Our own descriptors close themselves at exec. */

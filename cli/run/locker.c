@@ -87,10 +87,12 @@ static bool take_lock(struct locker *l, int *out_code)
     sqlock_error err = {0};
     int rc, caught;
 
-    if (l->plan->grant.wait_ms != 0 && (*out_code = grant_nested(l->m, l->plan->name)) != 0)
+    if (l->plan->grant.wait_ms != 0 &&
+        (*out_code = grant_nested(l->m, l->plan->name, l->plan->grant.mode)) != 0)
         return false;
     opts.wait_ms = l->plan->grant.wait_ms;
     opts.lease_ms = l->plan->grant.lease_ms;
+    opts.mode = l->plan->grant.mode;
     opts.holder = &holder;
     rc = grant_take(l->m, l->plan->name, &opts, &l->plan->signals, l->guardian_fd, &l->lock,
                     &caught, &err);
@@ -117,7 +119,8 @@ static bool order_send(struct locker *l, enum order_kind kind, int signal)
     struct order o = {.kind = (int32_t)kind,
                       .signal = signal,
                       .deadline_us = sqlock_lock_deadline_us(l->lock),
-                      .token = sqlock_lock_token(l->lock)};
+                      .token = sqlock_lock_token(l->lock),
+                      .slot = sqlock_lock_slot(l->lock)};
 
     text_owner(o.owner, sqlock_lock_owner(l->lock));
     if (send(l->guardian_fd, &o, sizeof o, MSG_DONTWAIT | MSG_NOSIGNAL) != (ssize_t)sizeof o)

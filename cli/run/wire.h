@@ -17,6 +17,7 @@ struct order {
     int32_t signal;
     int64_t deadline_us; /* of sqlock_now_us() */
     int64_t token;
+    int64_t slot;   /* as sqlock_lock_slot() */
     char owner[40]; /* as text */
 };
 

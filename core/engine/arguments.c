@@ -65,7 +65,7 @@ static const struct field acquire_fields[] = {
     FIELD(sqlock_acquire_opts, flags),    FIELD(sqlock_acquire_opts, label),
     FIELD(sqlock_acquire_opts, cancel),   FIELD(sqlock_acquire_opts, on_event),
     FIELD(sqlock_acquire_opts, user),     FIELD(sqlock_acquire_opts, holder),
-    FIELD(sqlock_acquire_opts, owner),
+    FIELD(sqlock_acquire_opts, owner),    FIELD(sqlock_acquire_opts, mode),
 };
 static const struct field row_fields[] = {
     FIELD(sqlock_row_opts, flags),    FIELD(sqlock_row_opts, wait_ms),
@@ -172,8 +172,12 @@ int check_acquire_opts(const sqlock *m, const sqlock_acquire_opts *in, sqlock_ac
     sqlock_acquire_opts_init(out);
     if ((rc = opts_copy(out, sizeof *out, acquire_fields, COUNT(acquire_fields), in, err)) != 0 ||
         (rc = check_wait(out->wait_ms, err)) != 0 ||
-        (rc = check_range("max_hold_ms", out->max_hold_ms, 0, INT32_MAX, err)) != 0)
+        (rc = check_range("max_hold_ms", out->max_hold_ms, 0, INT32_MAX, err)) != 0 ||
+        (rc = check_range("mode", out->mode, SQLOCK_SHARED, SQLOCK_SLOTS_MAX, err)) != 0)
         return rc;
+    if (out->owner != NULL && out->mode != SQLOCK_EXCLUSIVE)
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0,
+                                "an owner may be given to exclusive acquires only");
     if (out->lease_ms != 0 && (rc = check_range("lease_ms", out->lease_ms, SQLOCK_LEASE_MIN_MS,
                                                 SQLOCK_LEASE_MAX_MS, err)) != 0)
         return rc;

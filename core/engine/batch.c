@@ -48,11 +48,8 @@ int batch_may_join(const sqlock_op *op)
 static int batch_by_name(const void *a, const void *b)
 {
     const struct batch_member *x = a, *y = b;
-    const sqlock_lock *k = x->lock, *l = y->lock;
-    int order = strcmp(k->ns, l->ns);
+    int order = lock_order(x->lock, y->lock);
 
-    if (order == 0)
-        order = strcmp(k->name, l->name);
     return order != 0 ? order : x->order < y->order ? -1 : 1;
 }
 
@@ -68,7 +65,7 @@ static int batch_by_kind(const void *a, const void *b)
 
 static int batch_is_same_name(const struct batch_member *x, const struct batch_member *y)
 {
-    return strcmp(x->lock->name, y->lock->name) == 0 && strcmp(x->lock->ns, y->lock->ns) == 0;
+    return lock_order(x->lock, y->lock) == 0;
 }
 
 static size_t batch_n_params(const sqlock_op *op)

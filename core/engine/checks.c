@@ -34,7 +34,7 @@ static int checks_send(sqlock_lock *lock, int64_t lease_end, int64_t most, sqloc
     int64_t now = sqlock_now_us(), deadline = now + time_min(most, (lease_end - now) / 2);
     sqlock_value values[] = {
         value_bytes(lock->ns, lock->ns_len),
-        value_bytes(lock->name, lock->name_len),
+        value_bytes(lock->name, lock->key_len),
         value_bytes(lock->owner, sizeof lock->owner),
         value_int(lock->token),
     };

@@ -26,7 +26,7 @@ static int lock_set_label(sqlock_lock *lock, const char *text)
 int lock_new(sqlock *m, const char *name, size_t name_len, const sqlock_acquire_opts *opts,
              sqlock_lock **out, sqlock_error *err)
 {
-    sqlock_lock *lock = sqlock_mem_alloc(sizeof *lock + name_len + 1);
+    sqlock_lock *lock = sqlock_mem_alloc(sizeof *lock + name_len + LOCK_SEAT_SIZE);
     int64_t lease_us = opts->lease_ms > 0 ? opts->lease_ms * INT64_C(1000) : m->lease_us;
     int64_t every = opts->renew_ms > 0 ? opts->renew_ms * INT64_C(1000) : lease_us / 3;
 
@@ -45,7 +45,9 @@ int lock_new(sqlock *m, const char *name, size_t name_len, const sqlock_acquire_
     }
     assert(name_len >= 1 && name_len <= SQLOCK_NAME_MAX);
     lock->name = memcpy(lock + 1, name, name_len);
-    lock->name_len = name_len;
+    lock->name_len = lock->key_len = name_len;
+    lock->seat = -1;
+    lock->mode = opts->mode;
     lock->process = m->process;
     lock->ns = m->ns;
     lock->ns_len = m->ns_len;
@@ -72,6 +74,42 @@ void lock_make_own(sqlock_lock *lock)
     assert(lock->pending == PENDING_ACQUIRE && lock->token == 0); /* before its first use */
     lock->ns = LOCK_OWN_NS;
     lock->ns_len = sizeof LOCK_OWN_NS - 1;
+}
+
+void lock_sit(sqlock_lock *lock, int64_t seat)
+{
+    unsigned char *end = (unsigned char *)(lock + 1) + lock->name_len;
+
+    assert(seat >= -1 && seat < LOCK_SEATS_MAX);
+    lock->seat = seat;
+    lock->key_len = lock->name_len + (seat >= 0 ? LOCK_SEAT_SIZE : 0);
+    for (int i = 1; seat >= 0 && i < LOCK_SEAT_SIZE; i++)
+        end[i] = (unsigned char)(seat >> 8 * (LOCK_SEAT_SIZE - 1 - i));
+}
+
+int64_t lock_turn_us(const sqlock_lock *lock)
+{
+    return lock->mode == SQLOCK_EXCLUSIVE ? lock->lease.ttl
+                                          : time_min(lock->lease.ttl, LOCK_TURN_US);
+}
+
+int64_t lock_seat_of(const char *key, size_t *len)
+{
+    const unsigned char *end = (const unsigned char *)key + *len - LOCK_SEAT_SIZE;
+
+    if (*len <= LOCK_SEAT_SIZE || end[0] != '\0')
+        return -1;
+    *len -= LOCK_SEAT_SIZE;
+    return (int64_t)end[1] << 16 | end[2] << 8 | end[3];
+}
+
+int lock_order(const sqlock_lock *a, const sqlock_lock *b)
+{
+    int order = strcmp(a->ns, b->ns);
+
+    if (order == 0)
+        order = strcmp(a->name, b->name);
+    return order != 0 ? order : (a->seat > b->seat) - (a->seat < b->seat);
 }
 
 const char *lock_label(const sqlock_lock *lock)

@@ -7,11 +7,26 @@
  * users cannot take, break or list these locks, and the reaper leaves them alone. */
 #define LOCK_OWN_NS "\0sqlock"
 
+/* A seat's row has the lock's name for a key, and behind it a NUL and the seat's number in three
+ * bytes, so that it stands behind the lock's own row. A user's name has no NUL. */
+#define LOCK_SEAT_SIZE 4
+#define LOCK_SEATS_MAX (1 << 24)
+
 /* Make a handle in state UNSURE. opts was checked. */
 int lock_new(sqlock *m, const char *name, size_t name_len, const sqlock_acquire_opts *opts,
              sqlock_lock **out, sqlock_error *err);
 /* Make it one of the library's own locks. Call this before its first use. */
 void lock_make_own(sqlock_lock *lock);
+/* It holds this seat; -1: none. From now on its requests are about that row. */
+void lock_sit(sqlock_lock *lock, int64_t seat);
+/* The lease with which it waits for its turn, or has that. A seat is the next request, so it is as
+ * short as an offer: whoever dies with the turn keeps the others waiting for no longer (P23). */
+#define LOCK_TURN_US INT64_C(1000000)
+int64_t lock_turn_us(const sqlock_lock *lock);
+/* The seat that a row's key names, and in *len the length of the lock's name; -1: it is none. */
+int64_t lock_seat_of(const char *key, size_t *len);
+/* The order of rows, by their keys. */
+int lock_order(const sqlock_lock *a, const sqlock_lock *b);
 /* Free the handle. Waits for a running callback. */
 void lock_free(sqlock_lock *lock);
 

@@ -141,7 +141,8 @@ struct sqlock_lock {
     size_t ns_len;
     const char *name; /* stands behind this struct */
     size_t name_len;
-    char *label; /* NULL: the manager's */
+    int64_t mode; /* SQLOCK_EXCLUSIVE, SQLOCK_SHARED, or the number of slots */
+    char *label;  /* NULL: the manager's */
     unsigned char owner[SQLOCK_OWNER_SIZE];
     unsigned flags;
     sqlock_event_fn on_event;
@@ -156,6 +157,8 @@ struct sqlock_lock {
     struct lease lease;
     enum lock_pending pending;
     int64_t token;      /* 0: not known */
+    int64_t seat;       /* its number, of a lock that is shared or has slots; -1: none */
+    size_t key_len;     /* of the row that it holds: name, or name with its seat's number behind */
     int64_t server_end; /* end of the lease by the server's clock, as last confirmed */
     int64_t end_server; /* the server that confirmed it (sqlock.server) */
     int64_t end_sent;   /* when that request was sent */
@@ -265,6 +268,11 @@ struct sqlock_op {
         int late;          /* grants that came too late, in a row */
         int queued;        /* the last answer was to QUEUE */
         int called;        /* the lock was offered to it: the next request takes it up */
+        int has_turn;      /* it has the lock's row, and waits for a seat, or for all to be empty */
+        int64_t turned;    /* when the request was sent that last extended that, */
+        int64_t turn_left; /* and for how long it did */
+        int looks;         /* pauses since then */
+        int64_t unlike;    /* the lock has other seats: of this kind; 0: no */
     } acquire;
     struct {
         int denials; /* by the database, in a row */

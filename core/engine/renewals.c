@@ -91,7 +91,7 @@ static int renewal_order(const void *a, const void *b)
         return x->behind - y->behind;
     if (order == 0 && x->ns_len != y->ns_len)
         order = x->ns_len < y->ns_len ? -1 : 1;
-    return order != 0 ? order : strcmp(x->name, y->name);
+    return order != 0 ? order : lock_order(x, y);
 }
 
 /* A renewal that runs after its lease's deadline must do nothing: the loss was reported by then. */
@@ -102,7 +102,7 @@ static void renewals_fill(sqlock *m, struct renewal_batch *b)
         sqlock_value *v = &b->values[i * RENEWAL_VALUES];
 
         v[0] = value_bytes(lock->ns, lock->ns_len);
-        v[1] = value_bytes(lock->name, lock->name_len);
+        v[1] = value_bytes(lock->name, lock->key_len);
         v[2] = value_bytes(lock->owner, sizeof lock->owner);
         v[3] = value_int(lock->token);
         v[4] = value_int(lock->lease.ttl);

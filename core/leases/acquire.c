@@ -13,11 +13,9 @@
 #include "core/leases/acquire.h"
 #include "core/leases/leases.h"
 #include "core/leases/passing.h"
-#include "core/model/backoff.h"
+#include "core/sql/texts.h"
 
-#define LOCKED_TRIES (RETRIES_AT_ONCE + 3) /* without a wait: some 50 ms */
-#define LOCK_WAIT_US INT64_C(500000)
-#define LATE_GRANTS  3 /* in a row; more would not help */
+#define LATE_GRANTS 3 /* in a row; more would not help */
 
 int64_t verb_not_after(const sqlock_op *op, const sqlock_lock *lock, int64_t now)
 {
@@ -31,12 +29,14 @@ static int acquire_send(sqlock_op *op, int64_t now)
 {
     const sqlock_lock *lock = op->lock;
     const char *label = lock_label(lock);
+    int64_t ttl =
+        op->phase == ACQUIRE_TURN ? time_min(lock->lease.ttl, LOCK_TURN_US) : lock->lease.ttl;
     int sends;
 
     op->acquire.not_after = verb_not_after(op, lock, now);
     sends = OP_SEND(op, SQLOCK_STMT_ACQUIRE, value_bytes(lock->ns, lock->ns_len),
                     value_bytes(lock->name, lock->name_len),
-                    value_bytes(lock->owner, sizeof lock->owner), value_int(lock->lease.ttl),
+                    value_bytes(lock->owner, sizeof lock->owner), value_int(ttl),
                     value_int(op->acquire.not_after), value_int(op->m->grace_us),
                     value_bytes(label, strlen(label)));
     op->request.flags = op->acquire.called ? SQLOCK_CALL_LIKELY : 0;
@@ -52,7 +52,7 @@ static int acquire_next(sqlock_op *op, int64_t now)
 
     if (op->parked)
         waiting_ends(op, now);
-    else if (op->tries == 0)
+    else if (op->tries == 0 && !op->acquire.has_turn)
         waiting_begins(op);
     if (op->parked)
         return 0;
@@ -61,6 +61,8 @@ static int acquire_next(sqlock_op *op, int64_t now)
         op->phase = ACQUIRE_GIVE_BACK;
     } else if ((op->phase == ACQUIRE_GRANT || op->phase == ACQUIRE_QUEUE) && verb_must_lengthen(op))
         op->phase = ACQUIRE_LENGTHEN;
+    else if (op->phase == ACQUIRE_GRANT && lock->mode != SQLOCK_EXCLUSIVE)
+        op->phase = ACQUIRE_SEAT;
     switch ((enum acquire_phase)op->phase) {
     case ACQUIRE_LENGTHEN:
         return verb_send_length(op);
@@ -75,178 +77,15 @@ static int acquire_next(sqlock_op *op, int64_t now)
         return waiting_send(op, now);
     case ACQUIRE_LEAVE:
         return waiting_send_leave(op);
+    case ACQUIRE_SEAT:
+        return seats_send(op, now);
+    case ACQUIRE_DRAIN:
+        return seats_send_drain(op);
+    case ACQUIRE_TURN:
     case ACQUIRE_GRANT:
         break;
     }
     return acquire_send(op, now);
-}
-
-/* The last answer was a refusal. Look again after a while, but no later than the end of the
- * holder's lease (left; below 0: not known). If there is no time for that, the answer stands at the
- * wait's end. Waiters with the same end spread their last tries. */
-static void acquire_wait_on(sqlock_op *op, int64_t left, int64_t now)
-{
-    int64_t last = op_last_try(op), spread;
-
-    if (now >= last) {
-        op_again(op, op->deadline);
-        return;
-    }
-    if (waiting_in_queue(op, left, op->acquire.queued, last, now))
-        return;
-    spread = last == TIME_NEVER ? 0 : time_min(last - now, op->deadline - last) / 2;
-    if (spread > 0)
-        last -= sqlock_random_below((uint32_t)spread);
-    op_again(op, backoff_next(now, op_pause(op), left, last));
-}
-
-/* op->err is the answer. It ends a request that does not wait. A waiter looks again, after `left`
- * at the latest. */
-static void acquire_note_refusal(sqlock_op *op, int code, const struct answer *a, int64_t left,
-                                 int64_t now)
-{
-    assert(op->err.code == code);
-    op->refusal = op->err;
-    op->refused = op->unsure ? 0 : code;
-    op->retries_at_once = op->acquire.late = 0;
-    if (op->unsure)
-        verb_early(op, a, now);
-    else if (op->settle && op->lock->queued)
-        waiting_leaves(op, now);
-    else if (op->once || op->settle)
-        op_done(op, code);
-    else
-        acquire_wait_on(op, left, now);
-}
-
-/* Another owner has the lock. A request that does not wait ends here. A waiter sleeps, but no
- * longer than the holder's lease.
- *
- * If a reply was lost before, that request was not granted, or its grant has ended, or it is still
- * on its way. A waiter has its answer all the same: at worst the lock is granted once more and
- * stays unused for one lease (P5). sqlock_settle() wants to know just that, so it reports only when
- * the request cannot arrive any more. */
-static void acquire_refused(sqlock_op *op, int code, const struct answer *a, int64_t now)
-{
-    const sqlock_holder *h = &op->holder;
-    char place[40];
-
-    answer_holder(a, &op->holder);
-    op->holder.place = waiting_number(op);
-    op->held_until = code == SQLOCK_EBUSY && a->left > 0 ? a->sent + a->left : 0;
-    if (!op->settle || a->now > op->lock->lost_until)
-        op->unsure = 0;
-    if (code == SQLOCK_EGUARDED)
-        sqlock_error_set(&op->err, code, SQLOCK_RETRY,
-                         "an open transaction guards the lock (last token %lld)",
-                         (long long)h->token);
-    else
-        sqlock_error_set(&op->err, code, SQLOCK_RETRY,
-                         "held by %s for %lld.%03d s, %lld.%03d s left, token %lld%s", h->label,
-                         (long long)(h->held_ms / 1000), (int)(h->held_ms % 1000),
-                         (long long)(h->left_ms / 1000), (int)(h->left_ms % 1000),
-                         (long long)h->token, waiting_place(op, place, sizeof place));
-    acquire_note_refusal(op, code, a, code == SQLOCK_EBUSY ? a->left : -1, now);
-}
-
-/* The lock is as good as held, by an unknown transaction. */
-static void acquire_note_skipped(sqlock_op *op)
-{
-    memset(&op->holder, 0, sizeof op->holder);
-    op->holder.size = sizeof op->holder;
-    op->held_until = 0;
-    sqlock_error_set(&op->err, SQLOCK_EBUSY, SQLOCK_RETRY,
-                     "a transaction has locked the lock's row");
-    op->refusal = op->err;
-    op->refused = op->unsure ? 0 : SQLOCK_EBUSY;
-}
-
-/* The lock is free, but a transaction has locked its row. What the last look showed about that
- * transaction was noted. It may be a grant of our own that is still committing: then nothing is
- * certain. */
-static void acquire_locked(sqlock_op *op, int64_t now)
-{
-    if (now < op_last_try(op) && !(op->once && !op->settle && op->retries_at_once >= LOCKED_TRIES))
-        verb_locked(op, now);
-    else if (op->unsure)
-        op_done(op, sqlock_error_set(&op->err, SQLOCK_EUNSURE, SQLOCK_MAYBE,
-                                     "the reply was lost, and a transaction has locked the lock's "
-                                     "row: it may be this request's own"));
-    else if (op->once || op->settle) {
-        assert(op->refused != 0); /* it would end as a grant */
-        op->err = op->refusal;
-        op_done(op, op->refused);
-    } else
-        op_again(op, op->deadline);
-}
-
-void verb_locked(sqlock_op *op, int64_t now)
-{
-    int64_t last = op_last_try(op), half, at;
-
-    if (op->retries_at_once < RETRIES_AT_ONCE - 1) {
-        op_retry_at_once(op, now);
-        return;
-    }
-    half = backoff_span(op->retries_at_once++ - RETRIES_AT_ONCE) / 2;
-    assert(half > 0);
-    at = now + half + sqlock_random_below((uint32_t)half);
-    op_again(op, last > now ? time_min(at, last) : at);
-}
-
-/* The lock is free but its row is locked, by a guard or by a transaction that is just writing it. A
- * writer is done in a moment, so this tries again first. If another owner has become the holder
- * meanwhile, it reports that.
- *
- * If the answer took long, the server must have waited for the row (MySQL before 8.0 cannot skip
- * it). That wait was as long as the tries. */
-static void acquire_skipped(sqlock_op *op, const struct answer *a, int64_t now)
-{
-    if (a->received - a->sent >= LOCK_WAIT_US && op->retries_at_once < LOCKED_TRIES)
-        op->retries_at_once = LOCKED_TRIES;
-    if (!op->refused)
-        acquire_note_skipped(op);
-    if (op->acquire.queued)
-        op->phase = ACQUIRE_QUEUE;
-    if (now >= op_last_try(op))
-        acquire_locked(op, now);
-    else if (op->retries_at_once < RETRIES_AT_ONCE - 1)
-        op_retry_at_once(op, now);
-    else
-        op->phase = ACQUIRE_LOOK;
-}
-
-static void acquire_looked(sqlock_op *op, const struct answer *a, int64_t now)
-{
-    if (verb_looks_again(op, a))
-        return;
-    op->phase = ACQUIRE_GRANT;
-    if (a->outcome == SQLOCK_OUT_GUARDED) {
-        acquire_refused(op, SQLOCK_EGUARDED, a, now);
-    } else if (a->outcome == SQLOCK_OUT_HELD) {
-        acquire_refused(op, SQLOCK_EBUSY, a, now);
-    } else if (a->outcome == SQLOCK_OUT_SKIPPED && op->retries_at_once < LOCKED_TRIES) {
-        op_retry_at_once(op, now); /* no transaction is in the way any more */
-    } else {
-        acquire_note_skipped(op);
-        acquire_locked(op, now);
-    }
-}
-
-/* The server may have lost the commit of a grant. */
-static void acquire_in_grace(sqlock_op *op, const struct answer *a, int64_t now)
-{
-    memset(&op->holder, 0, sizeof op->holder);
-    op->holder.size = sizeof op->holder;
-    op->holder.left_ms = a->left / 1000;
-    op->held_until = a->sent + a->left;
-    if (!op->settle || a->now > op->lock->lost_until)
-        op->unsure = 0;
-    sqlock_error_set(&op->err, SQLOCK_EBUSY, SQLOCK_RETRY,
-                     "the server took over from another and may have lost the lock's holder: no "
-                     "new grants for %lld.%03d s (the option grace_ms)",
-                     (long long)(a->left / 1000000), (int)(a->left / 1000 % 1000));
-    acquire_note_refusal(op, SQLOCK_EBUSY, a, a->left, now);
 }
 
 static void acquire_end_too_slow(sqlock_op *op, int ended)
@@ -325,20 +164,35 @@ static int acquire_is_corrupt(const struct answer *a)
     return a->token < 1 || a->token > SQLOCK_TOKEN_MAX;
 }
 
+int acquire_token_is_sound(sqlock_op *op, const struct answer *a, int64_t now)
+{
+    if (acquire_is_corrupt(a)) {
+        op_done(op, sqlock_error_set(&op->err, SQLOCK_ECORRUPT, 0,
+                                     "the row's token %lld is none that a grant can have",
+                                     (long long)a->token));
+        return 0;
+    }
+    if (acquire_is_overtaken(op, a)) {
+        op->unsure = 1; /* it is ours in the database */
+        op_handshake(op, now);
+        return 0;
+    }
+    return 1;
+}
+
 static void acquire_judge(sqlock_op *op, const struct answer *a, int64_t now)
 {
+    if (seats_is_turn(op, a)) {
+        seats_turn(op, a, now);
+        return;
+    }
     switch (a->outcome) {
     case SQLOCK_OUT_DONE:
-        if (acquire_is_corrupt(a)) {
-            op_done(op, sqlock_error_set(&op->err, SQLOCK_ECORRUPT, 0,
-                                         "the row's token %lld is none that a grant can have",
-                                         (long long)a->token));
-        } else if (acquire_is_overtaken(op, a)) {
-            op->unsure = 1; /* it is ours in the database */
-            op_handshake(op, now);
-        } else {
+        if (acquire_token_is_sound(op, a, now))
             verb_granted(op, a, now);
-        }
+        return;
+    case SQLOCK_OUT_SEATED:
+        seats_found(op, now);
         return;
     case SQLOCK_OUT_HELD:
         acquire_refused(op, SQLOCK_EBUSY, a, now);
@@ -396,7 +250,17 @@ static void acquire_answered(sqlock_op *op, const struct answer *a, int64_t now)
     case ACQUIRE_LEAVE:
         waiting_left(op, a, now);
         return;
+    case ACQUIRE_DRAIN:
+        seats_drained(op, a, now);
+        return;
+    case ACQUIRE_SEAT:
+        op->phase = ACQUIRE_GRANT;
+        if (!seats_answered(op, a, now))
+            acquire_judge(op, a, now);
+        return;
+    case ACQUIRE_TURN:
     case ACQUIRE_GRANT:
+        op->phase = ACQUIRE_GRANT;
         acquire_judge(op, a, now);
     }
 }
@@ -414,7 +278,7 @@ static void acquire_failed(sqlock_op *op, int64_t now)
         acquire_end_too_slow(op, 0);
         return;
     }
-    if ((phase == ACQUIRE_GRANT || phase == ACQUIRE_QUEUE) && maybe &&
+    if ((phase == ACQUIRE_GRANT || phase == ACQUIRE_SEAT || phase == ACQUIRE_QUEUE) && maybe &&
         op->acquire.not_after > op->lock->lost_until)
         op->lock->lost_until = op->acquire.not_after;
     op_failed(op, now);
@@ -437,6 +301,7 @@ int acquire_begin(sqlock *m, const char *name, const sqlock_acquire_opts *opts, 
 
     if ((rc = check_alive(m, err)) != 0 || (rc = check_acquire_opts(m, opts, &o, err)) != 0 ||
         (rc = check_name(name, out_len, err)) != 0 ||
+        (rc = o.mode != SQLOCK_EXCLUSIVE ? texts_has(m->texts, SQLOCK_STMT_SEAT, err) : 0) != 0 ||
         (rc = lock_new(m, name, *out_len, &o, &lock, err)) != 0)
         return rc;
     assert(*out_len >= 1 && *out_len <= SQLOCK_NAME_MAX);

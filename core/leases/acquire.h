@@ -3,7 +3,7 @@
 
 #include "core/engine/op.h"
 
-/* What acquire.c and waiting.c share. */
+/* What acquire.c, refusal.c, waiting.c and seats.c share. */
 
 /* What comes next. */
 enum acquire_phase {
@@ -14,7 +14,43 @@ enum acquire_phase {
     ACQUIRE_BEAT,      /* before QUEUE: this client lives */
     ACQUIRE_QUEUE,     /* others wait, or the lock is held: the request for a place in the queue */
     ACQUIRE_LEAVE,     /* to settle: its place may still be there, and be granted the lock */
+    ACQUIRE_SEAT,      /* shared, or a slot: the request for a seat */
+    ACQUIRE_TURN,      /* it has the turn, and extends that */
+    ACQUIRE_DRAIN,     /* are all seats empty? */
 };
+
+/* refusal.c: why there is no grant. op goes on, or has ended. */
+
+/* Another owner has the lock, or (SQLOCK_EGUARDED) a guard keeps it shut. */
+void acquire_refused(sqlock_op *op, int code, const struct answer *a, int64_t now);
+/* The server may have lost the commit of a grant. */
+void acquire_in_grace(sqlock_op *op, const struct answer *a, int64_t now);
+/* The lock is free, but its row is locked: the answer, that of the look at it, and any other. */
+void acquire_skipped(sqlock_op *op, const struct answer *a, int64_t now);
+void acquire_looked(sqlock_op *op, const struct answer *a, int64_t now);
+void acquire_in_the_way(sqlock_op *op, int64_t now);
+
+/* acquire.c: can a grant have this token? If not, op goes on, or has ended. */
+int acquire_token_is_sound(sqlock_op *op, const struct answer *a, int64_t now);
+
+/* seats.c: holders beside each other. */
+
+/* The request for a seat, and that whether all are empty. Return 1. */
+int seats_send(sqlock_op *op, int64_t now);
+int seats_send_drain(sqlock_op *op);
+/* The answer grants the lock's row, but there may be seats beside it, or a seat is wanted. */
+int seats_is_turn(const sqlock_op *op, const struct answer *a);
+/* It has the turn. */
+void seats_turn(sqlock_op *op, const struct answer *a, int64_t now);
+/* Others may have seats, and it does not have the turn (any more). */
+void seats_found(sqlock_op *op, int64_t now);
+/* The answer to SEAT. Returns 0 if it is yet to be judged as that of ACQUIRE. */
+int seats_answered(sqlock_op *op, const struct answer *a, int64_t now);
+/* The answer to DRAIN. */
+void seats_drained(sqlock_op *op, const struct answer *a, int64_t now);
+/* The op was refused by who has a seat, or `left` of whose lease is left. Returns 0 if it waits as
+ * others do. */
+int seats_wait(sqlock_op *op, int64_t left, int64_t now);
 
 /* The first request: none, or not ACQUIRE, if others of this manager wait already. */
 void waiting_begins(sqlock_op *op);

@@ -1,10 +1,11 @@
-/* Lists locks and who waits for them, and breaks locks. */
+/* Lists locks, their seats, and who waits for them. */
 #include <string.h>
 
 #include <sqlock/admin.h>
 
 #include "core/engine/arguments.h"
 #include "core/engine/errand.h"
+#include "core/engine/locks.h"
 #include "core/leases/calling.h"
 #include "core/leases/leases.h"
 #include "core/sql/texts.h"
@@ -22,6 +23,7 @@ static void info_read(const sqlock_rows *rows, size_t row, sqlock_info *out)
     answer_read(rows, row, &a);
     out->size = sizeof *out;
     out->name = rows_bytes(rows, row, SQLOCK_COL_NAME, &out->name_len);
+    out->slot = out->name != NULL ? lock_seat_of(out->name, &out->name_len) : -1;
     owner = rows_bytes(rows, row, SQLOCK_COL_OWNER, &len);
     out->held = owner != NULL;
     if (owner != NULL && len == sizeof out->owner)
@@ -50,7 +52,8 @@ struct listing {
         sqlock_waiter_fn waiter;
     } fn;
     void *user;
-    char name[SQLOCK_NAME_MAX + 1]; /* of the last row: the next page begins behind it */
+    char name[SQLOCK_NAME_MAX + LOCK_SEAT_SIZE]; /* key of the last row: the next page begins
+                                                    behind it */
     size_t name_len;
     int64_t ticket, place; /* the same, of a waiter */
     sqlock_list_opts o;
@@ -58,14 +61,14 @@ struct listing {
     size_t below_len;
 };
 
-static int listing_send(sqlock *m, sqlock_stmt stmt, const sqlock_value *values, sqlock_rows *rows,
-                        sqlock_error *err)
+static int listing_send(sqlock *m, sqlock_stmt stmt, const sqlock_value *values, int64_t until,
+                        sqlock_rows *rows, sqlock_error *err)
 {
     struct errand e = {.use = POOL_CALLS,
                        .stmt = stmt,
                        .values = values,
                        .n = 1,
-                       .deadline = sqlock_now_us() + m->request_us,
+                       .deadline = time_min(sqlock_now_us() + m->request_us, until),
                        .rows = rows};
 
     if (errand_run(m, &e) == 0)
@@ -84,8 +87,8 @@ static int listing_row(struct listing *l, const sqlock_rows *rows, size_t row, i
     if ((rc = info_check(&info, err)) != 0)
         return rc;
     *out_stop = l->each(l, &info);
-    l->name_len = info.name_len;
-    memcpy(l->name, info.name, info.name_len);
+    rows_bytes(rows, row, SQLOCK_COL_NAME, &l->name_len);
+    memcpy(l->name, info.name, l->name_len);
     return 0;
 }
 
@@ -124,7 +127,7 @@ static int list_fetch(sqlock *m, const char *after, size_t after_len, const sqlo
         value_int(limit),
     };
 
-    return listing_send(m, SQLOCK_STMT_LIST, values, rows, err);
+    return listing_send(m, SQLOCK_STMT_LIST, values, TIME_NEVER, rows, err);
 }
 
 static int list_page(struct listing *l, sqlock_rows *rows, sqlock_error *err)
@@ -167,7 +170,8 @@ static int list_find_row(sqlock *m, const char *name, size_t name_len, sqlock_in
         rc = SQLOCK_ABSENT;
         if (sqlock_rows_count(rows) > 0) {
             info_read(rows, 0, &info);
-            if (info.name_len == name_len && memcmp(info.name, name, name_len) == 0)
+            if (info.slot < 0 && info.name_len == name_len &&
+                memcmp(info.name, name, name_len) == 0)
                 rc = 0;
         }
     }
@@ -194,6 +198,53 @@ int sqlock_find(sqlock *m, const char *name, sqlock_info *out, sqlock_error *err
     return check_context(err, "find", name, name_len, rc);
 }
 
+/* ---- who has a seat -------------------------------------------------------------------------- */
+
+struct seat_wanted {
+    int64_t token, seat, until;
+};
+
+/* The keys of a name's seats begin with it and a NUL. */
+static int seats_page(struct listing *l, sqlock_rows *rows, sqlock_error *err)
+{
+    const struct seat_wanted *w = l->user;
+    sqlock_value values[] = {
+        value_bytes(l->m->ns, l->m->ns_len),
+        value_bytes(l->name, l->name_len),
+        value_bytes(l->below, l->below_len),
+        value_int(0),
+        value_int(PAGE),
+    };
+
+    return listing_send(l->m, SQLOCK_STMT_LIST, values, w->until, rows, err);
+}
+
+static int seats_each(struct listing *l, const sqlock_info *info)
+{
+    struct seat_wanted *w = l->user;
+
+    if (info->holder.token != w->token)
+        return 0;
+    w->seat = info->slot;
+    return 1;
+}
+
+int named_seat(sqlock *m, const char *name, int64_t token, int64_t until, int64_t *out_seat,
+               sqlock_error *err)
+{
+    struct seat_wanted w = {token, -1, until};
+    struct listing l = {
+        .m = m, .verb = "break", .fetch = seats_page, .each = seats_each, .user = &w};
+    int rc;
+
+    l.name_len = l.below_len = strlen(name) + 1;
+    memcpy(l.name, name, l.name_len);
+    memcpy(l.below, name, l.below_len);
+    rc = listing_run(&l, err);
+    *out_seat = w.seat;
+    return rc < 0 ? rc : 0;
+}
+
 /* ---- who waits ------------------------------------------------------------------------------- */
 
 static int waiters_page(struct listing *l, sqlock_rows *rows, sqlock_error *err)
@@ -207,7 +258,7 @@ static int waiters_page(struct listing *l, sqlock_rows *rows, sqlock_error *err)
         value_int(PAGE),
     };
 
-    return listing_send(m, SQLOCK_STMT_WAITERS, values, rows, err);
+    return listing_send(m, SQLOCK_STMT_WAITERS, values, TIME_NEVER, rows, err);
 }
 
 static int waiters_each(struct listing *l, const sqlock_info *info)
@@ -269,138 +320,4 @@ int sqlock_list_waiters(sqlock *m, const char *name, sqlock_waiter_fn fn, void *
         return rc;
     waiters_bounds(&l, name, name_len);
     return listing_run(&l, err);
-}
-
-/* ---- breaking -------------------------------------------------------------------------------- */
-
-/* What comes next. An older schema has no place for a note, and an older driver has no request for
- * it. They can break a lock all the same (P20). */
-enum break_phase {
-    BREAK_NOTED,
-    BREAK_PLAIN,
-    BREAK_NEXT,   /* who waits for the lock? */
-    BREAK_NOTIFY, /* another client's waiter should look */
-    BREAK_PROBE   /* does a guard still stand? */
-};
-
-static int64_t break_token(const sqlock_op *op)
-{
-    return *(const int64_t *)op->work;
-}
-
-static int break_next(sqlock_op *op, int64_t now)
-{
-    const sqlock_lock *lock = op->lock;
-
-    (void)now;
-    if (op->phase == BREAK_NEXT)
-        return calling_send_look(op);
-    if (op->phase == BREAK_NOTIFY)
-        return calling_send(op);
-    if (op->phase == BREAK_PROBE)
-        return verb_send_probe(op, break_token(op));
-    if (texts_has(op->m->texts, SQLOCK_STMT_BREAK_NOTED, NULL) != 0)
-        op->phase = BREAK_PLAIN;
-    return OP_SEND(op, op->phase == BREAK_NOTED ? SQLOCK_STMT_BREAK_NOTED : SQLOCK_STMT_BREAK,
-                   value_bytes(lock->ns, lock->ns_len), value_bytes(lock->name, lock->name_len),
-                   value_int(break_token(op)));
-}
-
-static void break_end(sqlock_op *op)
-{
-    if (verb_may_be_guarded(op))
-        op->phase = BREAK_PROBE;
-    else
-        op_done(op, 0);
-}
-
-static void break_done(sqlock_op *op)
-{
-    op->succeeded = 1; /* whatever becomes of the call */
-    if (calling_can(op))
-        op->phase = BREAK_NEXT;
-    else
-        break_end(op);
-}
-
-/* There was no grant to break. After a lost reply we may have broken it ourselves: the row or the
- * note shows it. Only an older schema has no notes, and there a later grant may have ended
- * since. */
-static void break_found_none(sqlock_op *op, const struct answer *a)
-{
-    long long token = break_token(op);
-
-    if (op->unsure && a->outcome == SQLOCK_OUT_BROKEN)
-        break_done(op);
-    else if (op->unsure && (a->outcome == SQLOCK_OUT_TAKEN || a->outcome == SQLOCK_OUT_NONE))
-        op_done(op, sqlock_error_set(&op->err, SQLOCK_EUNSURE, SQLOCK_MAYBE,
-                                     "the reply was lost; the grant with token %lld has ended, by "
-                                     "this request or otherwise",
-                                     token));
-    else
-        op_done(op, sqlock_error_set(&op->err, SQLOCK_ELOST, 0, "no grant with token %lld", token));
-}
-
-static void break_answered(sqlock_op *op, const struct answer *a, int64_t now)
-{
-    if (op->phase == BREAK_PROBE) {
-        verb_probed(op, a, "broken; no one else gets it until the transaction that guards it ends");
-        return;
-    }
-    if (op->phase == BREAK_NEXT && calling_found(op, a, now)) {
-        op->phase = BREAK_NOTIFY;
-        return;
-    }
-    if (op->phase == BREAK_NEXT || op->phase == BREAK_NOTIFY) {
-        break_end(op);
-        return;
-    }
-    op->phase = BREAK_NOTED;
-    if (a->outcome == SQLOCK_OUT_DONE)
-        break_done(op);
-    else if (a->outcome == SQLOCK_OUT_KIND)
-        op_unknown_kind(op);
-    else if (a->outcome == SQLOCK_OUT_SKIPPED)
-        op_retry_at_once(op, now); /* the row changed while we looked */
-    else
-        break_found_none(op, a);
-}
-
-static void break_failed(sqlock_op *op, int64_t now)
-{
-    int noted = op->phase == BREAK_NOTED;
-
-    if (op->phase == BREAK_PROBE) {
-        op_done(op, 0);
-        return;
-    }
-    if (op->phase == BREAK_NEXT || op->phase == BREAK_NOTIFY) {
-        break_end(op);
-        return;
-    }
-    op->phase = BREAK_NOTED;
-    if (noted && op->err.code == SQLOCK_ESCHEMA) {
-        /* MariaDB: the lock was broken, and then the table of notes was dropped before the same
-         * packet read it. */
-        if (op->err.flags & SQLOCK_MAYBE)
-            op->unsure = 1;
-        op->phase = BREAK_PLAIN;
-        return;
-    }
-    op_failed(op, now);
-}
-
-const struct verb break_verb = {break_next, break_answered, break_failed, 0};
-
-int sqlock_break(sqlock *m, const char *name, int64_t token, sqlock_error *err)
-{
-    UNCANCELLED;
-    struct named_request request = {"break", name, &break_verb, &token, 1};
-    size_t name_len;
-    int rc;
-
-    if ((rc = check_alive(m, err)) != 0 || (rc = check_name(name, &name_len, err)) != 0 ||
-        (rc = check_token(token, err)) != 0)
-        return rc;
-    return named_request(m, &request, err);
 }

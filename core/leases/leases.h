@@ -95,12 +95,17 @@ struct named_request {
     const char *verb; /* errors begin with it */
     const char *name;
     const struct verb *does;
-    void *work; /* op->work */
-    int urgent; /* it ends a grant, and must not starve behind acquires */
+    void *work;    /* op->work */
+    int urgent;    /* it ends a grant, and must not starve behind acquires */
+    int64_t seat;  /* it is about a seat of the name; -1: about the lock's own row */
+    int64_t until; /* it ends by then; 0: only by the manager's request_ms */
 };
 
 /* Check manager and name, and make the request on this thread, for request_ms at most. */
 int named_request(sqlock *m, const struct named_request *named, sqlock_error *err);
+/* The seat whose last grant has this token; -1: there is none. It looks until then. In admin.c. */
+int named_seat(sqlock *m, const char *name, int64_t token, int64_t until, int64_t *out_seat,
+               sqlock_error *err);
 
 /* Hand a started request to the worker, or to the steps. After a failure the request has ended, and
  * *out_op is NULL. */

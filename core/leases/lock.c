@@ -86,6 +86,19 @@ int64_t sqlock_lock_token(sqlock_lock *lock)
     return token;
 }
 
+int64_t sqlock_lock_slot(sqlock_lock *lock)
+{
+    UNCANCELLED;
+    int64_t seat;
+
+    if (check_lock(lock, NULL) != 0)
+        return -1;
+    mutex_lock(&lock->m->mu);
+    seat = lock->seat;
+    mutex_unlock(&lock->m->mu);
+    return seat;
+}
+
 const unsigned char *sqlock_lock_owner(sqlock_lock *lock)
 {
     return lock->owner;

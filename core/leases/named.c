@@ -15,6 +15,8 @@ static int named_drive(sqlock_lock *lock, const struct named_request *named, sql
     assert(lock->pending == PENDING_NOTHING);
     op->work = named->work;
     op->patient = !named->urgent;
+    if (named->until != 0)
+        op->deadline = time_min(op->deadline, named->until);
     return op_drive(op, NULL, err);
 }
 
@@ -44,6 +46,7 @@ int named_request(sqlock *m, const struct named_request *named, sqlock_error *er
         (rc = lock_new(m, named->name, len, &o, &lock, err)) != 0)
         return rc;
     lock->pending = PENDING_NOTHING; /* it will not be granted anything */
+    lock_sit(lock, named->seat);
     rc = named_drive(lock, named, err);
     lock_free(lock);
     return check_context(err, named->verb, named->name, len, rc);

@@ -30,14 +30,15 @@ static int passing_send_release(sqlock_op *op, int64_t token)
     const sqlock_lock *lock = op->lock;
 
     return OP_SEND(op, SQLOCK_STMT_RELEASE, value_bytes(lock->ns, lock->ns_len),
-                   value_bytes(lock->name, lock->name_len),
+                   value_bytes(lock->name, lock->key_len),
                    value_bytes(lock->owner, sizeof lock->owner), value_int(token));
 }
 
-/* Others wait, or may. */
+/* Others wait, or may. None waits for a seat's own row. */
 static int passing_is_due(const sqlock_op *op)
 {
-    return (op->pass.passes || op->lock->contended || op->m->queue.owners.n > 0) &&
+    return op->lock->seat < 0 &&
+           (op->pass.passes || op->lock->contended || op->m->queue.owners.n > 0) &&
            texts_has(op->m->texts, SQLOCK_STMT_PASS, NULL) == 0;
 }
 
@@ -64,14 +65,19 @@ int passing_send(sqlock_op *op, int64_t token, int64_t now)
         op, SQLOCK_STMT_PASS, value_bytes(lock->ns, lock->ns_len),
         value_bytes(lock->name, lock->name_len), value_bytes(lock->owner, sizeof lock->owner),
         value_int(token), next != NULL ? value_bytes(next->owner, sizeof next->owner) : no_one,
-        value_int(gets->lease.ttl), value_int(m->grace_us), value_bytes(label, strlen(label)),
+        value_int(lock_turn_us(gets)), value_int(m->grace_us), value_bytes(label, strlen(label)),
         value_bytes(m->queue.client, sizeof m->queue.client), value_int(not_after));
 }
 
+static int passing_names(const struct answer *a, const sqlock_lock *next)
+{
+    return a->has_next && memcmp(a->next_owner, next->owner, sizeof next->owner) == 0;
+}
+
+/* Without a request of its own. Where others have seats, it only has the turn. */
 static int passing_granted(const struct answer *a, const sqlock_lock *next)
 {
-    return a->has_next && a->next_token > 0 &&
-           memcmp(a->next_owner, next->owner, sizeof next->owner) == 0;
+    return passing_names(a, next) && a->next_token > 0;
 }
 
 /* It has sent nothing itself. If its last try comes to nothing, the lock was busy all the same: the
@@ -104,7 +110,7 @@ static void passing_tell(sqlock_op *op, const struct answer *a, const sqlock_loc
     int granted = passing_granted(a, next);
 
     if (p == NULL) {
-        if (next->gave_up && (granted || a->place > 0))
+        if (next->gave_up && (passing_names(a, next) || a->place > 0))
             queue_give_back(op->lock, next->owner);
     } else if (!granted && passing_leaves_alone(op->m, a, p)) {
         p->sent = 0;

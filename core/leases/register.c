@@ -62,7 +62,7 @@ int sqlock_register_get(sqlock *m, const char *name, void *buf, size_t buf_size,
 {
     UNCANCELLED;
     struct register_look l = {.buf = buf, .size = buf_size};
-    struct named_request request = {"register get", name, &register_get_verb, &l, 0};
+    struct named_request request = {"register get", name, &register_get_verb, &l, 0, -1, 0};
     int rc;
 
     if (out_len == NULL || out_version == NULL || (buf == NULL && buf_size > 0))
@@ -154,7 +154,7 @@ int sqlock_register_set(sqlock *m, const char *name, const void *value, size_t l
     UNCANCELLED;
     struct register_change c = {
         .value = value == NULL && len == 0 ? "" : value, .len = len, .expected = expected_version};
-    struct named_request request = {"register set", name, &register_set_verb, &c, 0};
+    struct named_request request = {"register set", name, &register_set_verb, &c, 0, -1, 0};
     int rc;
 
     if ((rc = register_check(&c, err)) != 0 || (rc = named_request(m, &request, err)) != 0)

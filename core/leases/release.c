@@ -66,7 +66,7 @@ int verb_send_probe(sqlock_op *op, int64_t token)
     const sqlock_lock *lock = op->lock;
 
     return OP_SEND(op, SQLOCK_STMT_PROBE, value_bytes(lock->ns, lock->ns_len),
-                   value_bytes(lock->name, lock->name_len), value_int(token));
+                   value_bytes(lock->name, lock->key_len), value_int(token));
 }
 
 void verb_probed(sqlock_op *op, const struct answer *a, const char *text)
@@ -189,7 +189,7 @@ static int release_send(sqlock_op *op, sqlock_stmt stmt, int64_t number)
     const sqlock_lock *lock = op->lock;
 
     return OP_SEND(op, stmt, value_bytes(lock->ns, lock->ns_len),
-                   value_bytes(lock->name, lock->name_len),
+                   value_bytes(lock->name, lock->key_len),
                    value_bytes(lock->owner, sizeof lock->owner), value_int(number));
 }
 
@@ -208,7 +208,7 @@ static int release_next(sqlock_op *op, int64_t now)
         return release_send(op, SQLOCK_STMT_LEASE, lock->token);
     case RELEASE_CAUSE:
         return OP_SEND(op, SQLOCK_STMT_WAS_BROKEN, value_bytes(lock->ns, lock->ns_len),
-                       value_bytes(lock->name, lock->name_len), value_int(lock->token));
+                       value_bytes(lock->name, lock->key_len), value_int(lock->token));
     case RELEASE_PROBE:
         return verb_send_probe(op, lock->token);
     case RELEASE_NEXT:
@@ -216,8 +216,11 @@ static int release_next(sqlock_op *op, int64_t now)
     case RELEASE_NOTIFY:
         return calling_send(op);
     default:
-        return lock->token == 0 ? release_send(op, SQLOCK_STMT_WITHDRAW, lock->lost_until)
-                                : passing_send(op, lock->token, now);
+        if (lock->token != 0)
+            return passing_send(op, lock->token, now);
+        return release_send(
+            op, lock->mode == SQLOCK_EXCLUSIVE ? SQLOCK_STMT_WITHDRAW : SQLOCK_STMT_UNSEAT,
+            lock->lost_until);
     }
 }
 

@@ -30,7 +30,7 @@ static int renew_next(sqlock_op *op, int64_t now)
     if (op->phase == RENEW_LENGTHEN)
         return verb_send_length(op);
     return OP_SEND(op, SQLOCK_STMT_RENEW, value_bytes(lock->ns, lock->ns_len),
-                   value_bytes(lock->name, lock->name_len),
+                   value_bytes(lock->name, lock->key_len),
                    value_bytes(lock->owner, sizeof lock->owner), value_int(lock->token),
                    value_int(lock->lease.ttl),
                    value_int(call_not_after(op->m, time_min(deadline, op->deadline))));

@@ -90,8 +90,11 @@ int sqlock_import(sqlock *m, const char *name, const unsigned char *owner, int64
     if ((rc = check_alive(m, err)) == 0 && (rc = check_acquire_opts(m, opts, &o, err)) == 0 &&
         (rc = check_name(name, &name_len, err)) == 0 && (rc = check_token(token, err)) == 0) {
         o.owner = owner;
-        rc = owner == NULL ? sqlock_error_set(err, SQLOCK_EINVAL, 0, "the owner is NULL")
-                           : import_grant(m, name, name_len, token, &o, out_lock, err);
+        rc = o.mode != SQLOCK_EXCLUSIVE
+                 ? sqlock_error_set(err, SQLOCK_EREFUSED, 0,
+                                    "only exclusive locks can be imported yet")
+             : owner == NULL ? sqlock_error_set(err, SQLOCK_EINVAL, 0, "the owner is NULL")
+                             : import_grant(m, name, name_len, token, &o, out_lock, err);
     }
     return check_context(err, "import", name, 0, rc);
 }

@@ -31,7 +31,7 @@ static int guard_send(sqlock_lock *lock, sqlock_conn *conn, int64_t deadline, st
 {
     sqlock_value values[] = {
         value_bytes(lock->ns, lock->ns_len),
-        value_bytes(lock->name, lock->name_len),
+        value_bytes(lock->name, lock->key_len),
         value_bytes(lock->owner, sizeof lock->owner),
         value_int(lock->token),
         value_int(lock->lease.ttl),
@@ -59,7 +59,7 @@ static int handshake_next(sqlock_op *op, int64_t now)
     (void)now;
     op->needs_handshake = 1;
     return OP_SEND(op, SQLOCK_STMT_LEASE, value_bytes(lock->ns, lock->ns_len),
-                   value_bytes(lock->name, lock->name_len),
+                   value_bytes(lock->name, lock->key_len),
                    value_bytes(lock->owner, sizeof lock->owner), value_int(lock->token));
 }
 
@@ -85,6 +85,7 @@ static int guard_check_server(sqlock_lock *lock, const char *running, sqlock_err
         .does = &handshake_verb,
         .work = lock,
         .urgent = 1,
+        .seat = lock->seat,
     };
     sqlock_error own = {0};
 

@@ -445,7 +445,7 @@ const struct verb ensure_verb = {ensure_next, ensure_answered, NULL, 0};
 int sqlock_ensure(sqlock *m, const char *name, sqlock_error *err)
 {
     UNCANCELLED;
-    struct named_request request = {"ensure", name, &ensure_verb, NULL, 0};
+    struct named_request request = {"ensure", name, &ensure_verb, NULL, 0, -1, 0};
 
     return named_request(m, &request, err);
 }

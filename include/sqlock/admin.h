@@ -17,6 +17,7 @@ typedef struct sqlock_info {
     int held; /* 1: an owner is in the row (left_ms <= 0: its lease has run out); 0: free */
     unsigned char owner[SQLOCK_OWNER_SIZE];
     sqlock_holder holder; /* token: of the last grant, also when free */
+    int64_t slot; /* -1: the lock's own row; else the slot, or place among shared holders, that this is */
 } sqlock_info;
 
 /* Return 0 to go on, anything else to stop. info and what it points to live during the call. */

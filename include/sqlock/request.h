@@ -103,7 +103,11 @@ extern "C" {
     X(WAITERS, "waiters", "b:ns b:after i:ticket b:below i:limit", 1, SQLOCK_REQ_READS)            \
     X(PASS, "pass",                                                                                \
       "b:ns b:name b:owner i:token b:next i:ttl i:grace b:label b:client i:not_after", 1,          \
-      SQLOCK_REQ_LAZY)
+      SQLOCK_REQ_LAZY)                                                                             \
+    X(SEAT, "seat", "b:ns b:name b:owner i:ttl i:not_after i:grace b:label i:seats", 1,            \
+      SQLOCK_REQ_FORGOTTEN | SQLOCK_REQ_PACES)                                                     \
+    X(DRAIN, "drain", "b:ns b:name b:owner", 1, SQLOCK_REQ_FORGOTTEN)                              \
+    X(UNSEAT, "unseat", "b:ns b:name b:owner i:not_after", 1, 0)
 
 typedef enum sqlock_stmt {
 #define SQLOCK_STMT_ENUM(id, block, params, since, flags) SQLOCK_STMT_##id,
@@ -144,7 +148,12 @@ typedef enum sqlock_outcome {
                                  makes it unsafe; detail says which */
     SQLOCK_OUT_DENIED = 23,   /* handshake: a right is missing; detail says which */
     SQLOCK_OUT_BEHIND = 25,   /* reincarnate: the server's clock is behind tokens that were drawn */
-    SQLOCK_OUT_QUEUED = 26    /* others wait for it. acquire: it is free, send `queue`; release: send `pass` */
+    SQLOCK_OUT_QUEUED = 26,   /* others wait for it. acquire: it is free, send `queue`; release: send `pass` */
+    SQLOCK_OUT_SEATED = 27,   /* acquire: others may have seats beside it: send `drain` */
+    SQLOCK_OUT_TURN = 28,     /* acquire, queue: granted, and others may still have seats beside it */
+    SQLOCK_OUT_UNLIKE = 29,   /* seat: the lock has seats of another kind; token: of which */
+    SQLOCK_OUT_FULL = 30      /* seat: all slots are taken; token, left, since, label are of the holder
+                                 whose lease ends first */
 } sqlock_outcome;
 
 /* Columns of an answer. Every answer starts with index and outcome. The index is the request's
@@ -172,6 +181,12 @@ enum {
     SQLOCK_COL_NEXT_TOKEN = 10, /* release: of the grant or offer that it made to that owner, */
     SQLOCK_COL_NEXT_LEFT = 11,  /* how long that lasts, */
     SQLOCK_COL_NEXT_GRANT = 12  /* and 1 if it is a grant, which needs no request any more */
+};
+/* seat, drain; NULL otherwise */
+enum {
+    SQLOCK_COL_SEAT = 7, /* the number of the seat, from 0: of the one granted, or of that holder */
+    SQLOCK_COL_KEPT = 8, /* seat: 1 if the lock's own row is still its owner's: others wait for it */
+    SQLOCK_COL_SEATS = 8 /* drain, of a holder: what stands there: -1 shared holders, N: those of N slots */
 };
 /* beat: a row for each waiter of the client; the place of the first row is 0, and it has no owner */
 enum {

@@ -222,14 +222,23 @@ typedef struct sqlock_acquire_opts {
     void *user;               /* for on_event */
     sqlock_holder *holder;    /* filled with SQLOCK_EBUSY and EGUARDED (token 0: an unknown
                                  transaction has locked the row); NULL: not */
-    const unsigned char *owner; /* NULL: random. Else SQLOCK_OWNER_SIZE bytes: see sqlock/import.h */
+    const unsigned char *owner; /* NULL: random. Else SQLOCK_OWNER_SIZE bytes, for SQLOCK_EXCLUSIVE only:
+                                   see sqlock/import.h */
+    int64_t mode; /* SQLOCK_EXCLUSIVE, SQLOCK_SHARED, or SQLOCK_SLOTS(n) */
 } sqlock_acquire_opts;
 
 #define SQLOCK_NO_RENEW 0x1u /* the caller renews with sqlock_renew() */
 
+/* Who may hold a lock at the same time (opts->mode). Exclusive and shared go together on a name. Slots are of
+ * the name: while one is taken, another number of them, and another mode, is refused (SQLOCK_EREFUSED). */
+#define SQLOCK_EXCLUSIVE 0    /* one holder, and no shared one */
+#define SQLOCK_SHARED    (-1) /* any number of shared holders, and no exclusive one */
+#define SQLOCK_SLOTS(n)  (n)  /* at most n holders, 1 to SQLOCK_SLOTS_MAX: sqlock_lock_slot() */
+#define SQLOCK_SLOTS_MAX 10000
+
 #define SQLOCK_ACQUIRE_OPTS_INIT                                                                   \
     { sizeof(sqlock_acquire_opts), SQLOCK_WAIT_DEFAULT_MS, 0, 0, 0, 0, NULL, NULL, NULL, NULL,     \
-      NULL, NULL }
+      NULL, NULL, SQLOCK_EXCLUSIVE }
 SQLOCK_API void sqlock_acquire_opts_init(sqlock_acquire_opts *opts);
 
 /* Acquire the lock called name: a string of 1 to 255 bytes of UTF-8, compared byte by byte.
@@ -319,6 +328,9 @@ SQLOCK_API int64_t sqlock_lock_deadline_us(sqlock_lock *lock);
 /* The fencing token: positive, below 2^53, larger than that of every earlier grant of this name. 0 while
  * unknown (UNSURE after an acquire). Store it with your data first of all, and refuse smaller ones. */
 SQLOCK_API int64_t sqlock_lock_token(sqlock_lock *lock);
+/* The number of the slot that it holds, from 0; of a shared lock, the number of its place among the shared
+ * holders. -1: it is exclusive, or not granted. */
+SQLOCK_API int64_t sqlock_lock_slot(sqlock_lock *lock);
 /* The name. */
 SQLOCK_API const char *sqlock_lock_name(sqlock_lock *lock);
 /* A descriptor that becomes readable when the lock is lost (not when it is released), for poll().

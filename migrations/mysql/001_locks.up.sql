@@ -52,11 +52,14 @@ CREATE TABLE IF NOT EXISTS {client} (
 CREATE TABLE IF NOT EXISTS {lock} (
     -- A row for each name that was ever locked. A release empties the row and keeps it, so that tokens
     -- only rise. Times are microseconds since 1970 UTC by the server's running clock. A guard locks an
-    -- entry of nt. A grant changes that entry (it draws a token), a renewal or release does not.
+    -- entry of nt. A grant changes that entry (it draws a token), a renewal or release does not. A drain
+    -- changes those of all seats.
     -- In REPEATABLE READ that lock reaches to the entry before it. Tokens descend there: so the next entry of a
     -- name comes before its last one, and not into what the guard of another name has locked.
+    -- A shared holder, or the holder of a slot, has a row of its own, a seat: its name is the lock's, a byte 00, and
+    -- the seat's number in three bytes.
     ns VARBINARY(63) NOT NULL,
-    name VARBINARY(255) NOT NULL CHECK (octet_length(name) >= 1),
+    name VARBINARY(259) NOT NULL CHECK (octet_length(name) >= 1),
     kind SMALLINT NOT NULL DEFAULT 0,         -- 0: a lease; this version refuses other kinds
     mode SMALLINT NOT NULL DEFAULT 0,         -- of the holder, for kinds that have several
     owner VARBINARY(16) CHECK (octet_length(owner) = 16), -- drawn for each acquire; NULL: free
@@ -76,6 +79,8 @@ CREATE TABLE IF NOT EXISTS {lock} (
     client VARBINARY(16),                     -- the holder's, if it waited in the queue
     offered SMALLINT NOT NULL DEFAULT 0,      -- 1: the holder was offered the lock, and has not taken it up
     passes SMALLINT NOT NULL DEFAULT 0,       -- so often in a row one client's own waiter came first
+    seats INT NOT NULL DEFAULT 0,             -- 0: none but the holder. -1: shared holders, or N: of N slots, may
+                                              -- stand in rows of their own
     PRIMARY KEY (ns, name),
     UNIQUE KEY nt (ns, name, token DESC),
     CHECK ((owner IS NULL) = (exp IS NULL))

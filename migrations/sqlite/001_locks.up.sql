@@ -25,7 +25,7 @@ CREATE TABLE {lock} (
     -- A row for each name that was ever locked. A release empties the row and keeps it, so that tokens
     -- only rise. Times are milliseconds since 1970 UTC. Names and owners are blobs and nothing else.
     ns BLOB NOT NULL CHECK (length(ns) <= 63),
-    name BLOB NOT NULL CHECK (length(name) BETWEEN 1 AND 255),
+    name BLOB NOT NULL CHECK (length(name) BETWEEN 1 AND 259), -- a seat's is 4 bytes longer
     kind INTEGER NOT NULL DEFAULT 0,          -- 0: a lease; this version refuses other kinds
     mode INTEGER NOT NULL DEFAULT 0,          -- of the holder, for kinds that have several
     owner BLOB CHECK (length(owner) = 16),    -- drawn for each acquire; NULL: free
@@ -45,6 +45,8 @@ CREATE TABLE {lock} (
     client BLOB,                              -- the holder's, if it waited in the queue
     offered INTEGER NOT NULL DEFAULT 0,       -- 1: the holder was offered the lock, and has not taken it up
     passes INTEGER NOT NULL DEFAULT 0,        -- so often in a row one client's own waiter came first
+    seats INTEGER NOT NULL DEFAULT 0,         -- 0: none but the holder; -1: shared holders, N: those of N slots may have
+                                              -- rows of their own: the name, a byte 00, and three of their number
     PRIMARY KEY (ns, name),
     CHECK ((owner IS NULL) = (exp IS NULL))
 ) STRICT, WITHOUT ROWID;

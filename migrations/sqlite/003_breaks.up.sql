@@ -4,7 +4,7 @@ CREATE TABLE {broken} (
     -- A note of each break, for a month: longer than any lease. The lock's row remembers only the last
     -- grant that ended, and the broken holder may look when others have come and gone.
     ns BLOB NOT NULL CHECK (length(ns) <= 63),
-    name BLOB NOT NULL CHECK (length(name) BETWEEN 1 AND 255),
+    name BLOB NOT NULL CHECK (length(name) BETWEEN 1 AND 259),
     token INTEGER NOT NULL CHECK (token > 0), -- of the grant that was broken
     noted INTEGER NOT NULL,                   -- when: milliseconds since 1970 UTC
     PRIMARY KEY (ns, name, token)

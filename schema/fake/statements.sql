@@ -125,3 +125,25 @@ WHERE {released}
 RETURNING 0, {DONE}, token, NULL, {now} * 1000, NULL, NULL, NULL,
           (SELECT w.client FROM {waiter} w WHERE w.ns = :ns AND w.name = :name ORDER BY w.ticket LIMIT 1),
           (SELECT w.owner FROM {waiter} w WHERE w.ns = :ns AND w.name = :name ORDER BY w.ticket LIMIT 1);
+
+-- :block seat before
+-- As in acquire. Who has a seat already keeps it in the grace.
+-- :step
+SELECT 0, CASE WHEN m.server <> s.server THEN {STRANGER} ELSE {GRACE} END, coalesce(h.token, 0),
+       CASE WHEN m.server <> s.server THEN (h.exp - {now}) * 1000 ELSE {grace_end} - {now} * 1000 END,
+       {now} * 1000, h.since * 1000, h.label
+FROM {meta} m, fake_server s LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name
+WHERE m.id = 1 AND coalesce(h.kind, 0) = 0
+  AND (m.server <> s.server
+       OR {now} * 1000 < {grace_end} AND {now} * 1000 <= :not_after AND (h.owner IS NULL OR h.exp <= {now})
+          AND h.withdrawn IS NOT :owner
+          AND NOT EXISTS (SELECT 1 FROM {lock} o
+                          WHERE o.ns = :ns AND o.name > CAST(:name || x'00' AS BLOB)
+                            AND o.name < CAST(:name || x'01' AS BLOB) AND :owner IN (o.owner, o.ended_owner)));
+
+-- :block drain before
+-- A server that meta does not know decides nothing (STRANGER).
+-- :step
+SELECT 0, {STRANGER}, h.token, (h.exp - {now}) * 1000, {now} * 1000
+FROM {meta} m, fake_server s, {lock} h
+WHERE m.id = 1 AND m.server <> s.server AND h.ns = :ns AND h.name = :name AND :owner IS NOT NULL;

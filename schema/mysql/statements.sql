@@ -127,8 +127,23 @@
 -- :define open GREATEST(0, TIMESTAMPDIFF(MICROSECOND, x.trx_started, CONVERT_TZ(SYSDATE(6), @@session.time_zone, 'SYSTEM')))
 -- :define about_maria CAST(CONCAT_WS(', ', CONCAT('user ', p.user), CONCAT('from ', p.host), IF(p.command = 'Sleep', 'idle in transaction', 'active')) AS BINARY)
 -- :define about_mysql CAST(CONCAT_WS(', ', CONCAT('user ', b.processlist_user), CONCAT('from ', b.processlist_host), IF(b.processlist_command = 'Sleep', 'idle in transaction', 'active')) AS BINARY)
+-- The seats s of a lock, by the primary key: its name, a byte 00, and the seat's number in three bytes. No name has a byte
+-- 00. (There is no name with the upper bound either, and it is left out.)
+-- :define seats s.name > CONCAT(:name, X'00') AND s.name < CONCAT(:name, X'01')
+-- The name of seat N, {seat_key} N {key_end}, and the number of the name NAME, {number_of} NAME {of}.
+-- :define seat_key CONCAT(:name, X'00', UNHEX(LPAD(HEX(
+-- :define key_end ), 6, '0')))
+-- :define number_of CAST(CONV(HEX(SUBSTRING(
+-- :define of , -3)), 16, 10) AS SIGNED)
+-- The token that the seat had, if there is one. A variable that is NULL has no type: what is computed of it would be a
+-- DOUBLE, whose text loses digits.
+-- :define old COALESCE(CAST(@sqlock_old AS SIGNED), 0)
+-- There are no more numbers than this.
+-- :define most_seats 16777216
+-- It was granted since the last drain: that gives an empty seat a token which is not that of its end.
+-- :define used (s.owner IS NOT NULL OR s.token = s.ended_token)
 -- A page of the sweep.
--- :define page (SELECT l.ns, l.name, l.kind, l.owner, l.token, l.exp, l.idle_since, l.waiters, l.next_ticket FROM {lock} l FORCE INDEX (PRIMARY) WHERE (l.ns > :ns OR l.ns = :ns AND l.name > :after) AND l.ns <> :own ORDER BY l.ns, l.name LIMIT :limit)
+-- :define page (SELECT l.ns, l.name, l.kind, l.owner, l.token, l.exp, l.idle_since, l.waiters, l.next_ticket, l.seats FROM {lock} l FORCE INDEX (PRIMARY) WHERE (l.ns > :ns OR l.ns = :ns AND l.name > :after) AND l.ns <> :own ORDER BY l.ns, l.name LIMIT :limit)
 -- There is no meta table: nothing was ever migrated here.
 -- :define no_meta NOT EXISTS (SELECT 1 FROM information_schema.tables t WHERE t.table_name = '{prefix}meta' AND {here})
 
@@ -253,6 +268,8 @@ SELECT 0, {DONE};
 -- A SELECT of its own reads the floor before. In that UPDATE, of two tables, the floor would be share-locked: a grant
 -- that has locked its row would wait for a pruner that has locked meta and wants that row.
 -- During the grace after a loss, only the holder itself is granted the lock (GRACE).
+-- Where others may have seats, the first step leaves it to the others. No one is granted such a row by them but its
+-- owner, for whom it is only the turn (TURN). SEATED: it has seats, and is free, or another one has the turn.
 -- No row: the lock has none yet. The next step makes it, with the floor for a token. It reads the floor under a share
 -- lock, which the pruner's lock excludes. Then the third step comes again. To make it as a granted one would spare a
 -- commit; but all that the grant depends on would have to be read under that lock.
@@ -264,7 +281,7 @@ SELECT 0, {DONE};
     token = LAST_INSERT_ID(token + 1), since = {start},
     exp = (@sqlock_t := {now}) + (@sqlock_ttl := :ttl), ttl = :ttl, label = :label,
     idle_since = NULL, client = NULL, offered = 0, owner = :owner
-WHERE ns = :ns AND name = :name AND kind = 0 AND (owner IS NULL OR exp <= {start}) AND waiters = 0
+WHERE ns = :ns AND name = :name AND kind = 0 AND (owner IS NULL OR exp <= {start}) AND waiters = 0 AND seats = 0
   AND NOT (ended_owner <=> :owner AND ended_why = {ENDED_RELEASED}) AND NOT (withdrawn <=> :owner)
   AND {now} <= :not_after
   AND token >= (SELECT m.fence_floor FROM {meta} m WHERE m.id = 1 AND {met} AND {grace_end} <= {start});
@@ -272,7 +289,7 @@ SELECT 0, {DONE}, LAST_INSERT_ID(), @sqlock_ttl, @sqlock_t FROM DUAL WHERE ROW_C
 -- :step nowait
 SELECT 0, {HELD}, h.token, h.exp - {now}, {now}, h.since, h.label
 FROM {meta} m STRAIGHT_JOIN {lock} h FORCE INDEX (PRIMARY) ON h.ns = :ns AND h.name = :name
-WHERE m.id = 1 AND {met} AND h.kind = 0 AND h.owner <> :owner AND h.exp > {now}
+WHERE m.id = 1 AND {met} AND h.kind = 0 AND h.seats = 0 AND h.owner <> :owner AND h.exp > {now}
   AND NOT (h.withdrawn <=> :owner OR h.ended_why = {ENDED_RELEASED} AND h.ended_owner <=> :owner);
 -- :step
 SELECT {now}, MAX(m.fence_floor), MAX({grace_end}), MAX(m.server)
@@ -280,12 +297,13 @@ INTO @sqlock_t, @sqlock_floor, @sqlock_grace, @sqlock_server
 FROM {meta} m WHERE m.id = 1 AND {known};
 UPDATE (
     SELECT c.ns, c.name, c.owner, c.token, c.exp, c.since, c.ended_owner, c.ended_token,
-           c.ended_why, c.withdrawn, c.waiters, c.client, {now} AS t
+           c.ended_why, c.withdrawn, c.waiters, c.client, c.seats, {now} AS t
     FROM {lock} c FORCE INDEX (PRIMARY)
     STRAIGHT_JOIN {lock} e FORCE INDEX (nt) ON e.ns = c.ns AND e.name = c.name AND e.token = c.token
     WHERE c.ns = :ns AND c.name = :name AND c.kind = 0
       AND (c.owner IS NULL OR c.owner = :owner OR c.exp <= {now})
       AND (c.waiters = 0 OR c.owner = :owner AND c.exp > {now})
+      AND (c.seats = 0 OR c.owner = :owner AND c.exp > {now})
       AND (c.ended_why <> {ENDED_RELEASED} OR c.ended_owner IS NULL OR c.ended_owner <> :owner)
       AND NOT (c.withdrawn <=> :owner)
       AND {now} <= :not_after AND @sqlock_floor IS NOT NULL
@@ -294,7 +312,7 @@ UPDATE (
 ) k STRAIGHT_JOIN {lock} l FORCE INDEX (PRIMARY) ON l.ns = k.ns AND l.name = k.name
     AND l.token = k.token AND l.owner <=> k.owner AND l.exp <=> k.exp
     AND l.ended_owner <=> k.ended_owner AND l.ended_why = k.ended_why AND l.withdrawn <=> k.withdrawn
-    AND l.waiters = k.waiters
+    AND l.waiters = k.waiters AND l.seats = k.seats
 SET l.token = IF(k.owner <=> :owner AND k.exp > k.t AND k.token > @sqlock_floor, k.token,
                  GREATEST(k.token, @sqlock_floor) + 1),
     l.since = IF(k.owner <=> :owner AND k.exp > k.t, k.since, k.t),
@@ -304,13 +322,14 @@ SET l.token = IF(k.owner <=> :owner AND k.exp > k.t AND k.token > @sqlock_floor,
     l.owner = :owner, l.exp = k.t + :ttl, l.ttl = :ttl, l.label = :label, l.idle_since = NULL, l.offered = 0,
     l.client = IF(k.owner <=> :owner AND k.exp > k.t, k.client, NULL);
 SELECT 0,
-       CASE WHEN h.owner = :owner AND h.offered = 0 AND h.exp >= @sqlock_t + :ttl THEN {DONE}
+       CASE WHEN h.owner = :owner AND h.offered = 0 AND h.exp >= @sqlock_t + :ttl THEN IF(h.seats = 0, {DONE}, {TURN})
             WHEN h.kind <> 0 THEN {KIND}
             WHEN NOT {known} THEN {STRANGER}
             WHEN h.withdrawn = :owner OR h.ended_why = {ENDED_RELEASED} AND h.ended_owner = :owner THEN {RELEASED}
-            WHEN h.owner <> :owner AND h.exp > {now} THEN {HELD}
+            WHEN h.owner <> :owner AND h.exp > {now} THEN IF(h.seats = 0, {HELD}, {SEATED})
             WHEN {now} > :not_after THEN {LATE}
             WHEN {now} < @sqlock_grace THEN {GRACE}
+            WHEN h.seats <> 0 AND h.waiters = 0 AND NOT (h.owner <=> :owner AND h.exp > {now}) THEN {SEATED}
             WHEN h.waiters <> 0 AND NOT (h.owner <=> :owner AND h.exp > {now}) THEN {QUEUED}
             ELSE {SKIPPED} END,
        h.token, IF(h.exp > @sqlock_t OR @sqlock_t >= COALESCE(@sqlock_grace, 0), h.exp, @sqlock_grace) - @sqlock_t,
@@ -330,12 +349,13 @@ INTO @sqlock_t, @sqlock_floor, @sqlock_lost, @sqlock_longest
 FROM {meta} m WHERE m.id = 1 AND {known};
 UPDATE (
     SELECT c.ns, c.name, c.owner, c.token, c.exp, c.since, c.ended_owner, c.ended_token,
-           c.ended_why, c.withdrawn, c.waiters, c.client, i.owner AS new_owner, i.ttl, i.label, {now} AS t
+           c.ended_why, c.withdrawn, c.waiters, c.client, c.seats, i.owner AS new_owner, i.ttl, i.label, {now} AS t
     FROM ({acquires}) i STRAIGHT_JOIN {lock} c FORCE INDEX (PRIMARY) ON c.ns = i.ns AND c.name = i.name
     STRAIGHT_JOIN {lock} e FORCE INDEX (nt) ON e.ns = c.ns AND e.name = c.name AND e.token = c.token
     WHERE c.kind = 0
       AND (c.owner IS NULL OR c.owner = i.owner OR c.exp <= {now})
       AND (c.waiters = 0 OR c.owner = i.owner AND c.exp > {now})
+      AND c.seats = 0
       AND (c.ended_why <> {ENDED_RELEASED} OR c.ended_owner IS NULL OR c.ended_owner <> i.owner)
       AND NOT (c.withdrawn <=> i.owner)
       AND {now} <= i.not_after AND @sqlock_floor IS NOT NULL
@@ -345,7 +365,7 @@ UPDATE (
 ) k STRAIGHT_JOIN {lock} l FORCE INDEX (PRIMARY) ON l.ns = k.ns AND l.name = k.name
     AND l.token = k.token AND l.owner <=> k.owner AND l.exp <=> k.exp
     AND l.ended_owner <=> k.ended_owner AND l.ended_why = k.ended_why AND l.withdrawn <=> k.withdrawn
-    AND l.waiters = k.waiters
+    AND l.waiters = k.waiters AND l.seats = k.seats
 SET l.token = IF(k.owner <=> k.new_owner AND k.exp > k.t AND k.token > @sqlock_floor, k.token,
                  GREATEST(k.token, @sqlock_floor) + 1),
     l.since = IF(k.owner <=> k.new_owner AND k.exp > k.t, k.since, k.t),
@@ -356,8 +376,8 @@ SET l.token = IF(k.owner <=> k.new_owner AND k.exp > k.t AND k.token > @sqlock_f
     l.client = IF(k.owner <=> k.new_owner AND k.exp > k.t, k.client, NULL);
 SELECT i.ord, IF(h.owner = i.owner, {DONE}, {HELD}), h.token, h.exp - @sqlock_t, @sqlock_t, h.since, h.label
 FROM ({acquired}) i STRAIGHT_JOIN {lock} h FORCE INDEX (PRIMARY) ON h.ns = i.ns AND h.name = i.name
-WHERE h.owner = i.owner AND h.offered = 0 AND h.exp >= @sqlock_t + i.ttl
-   OR h.owner <> i.owner AND h.exp > {now} AND h.kind = 0 AND @sqlock_floor IS NOT NULL
+WHERE h.owner = i.owner AND h.offered = 0 AND h.exp >= @sqlock_t + i.ttl AND h.seats = 0
+   OR h.owner <> i.owner AND h.exp > {now} AND h.kind = 0 AND h.seats = 0 AND @sqlock_floor IS NOT NULL
       AND NOT (h.withdrawn <=> i.owner OR h.ended_why = {ENDED_RELEASED} AND h.ended_owner <=> i.owner);
 
 -- :block guarded
@@ -619,7 +639,7 @@ WHERE p.kind = 0 AND p.exp <= @sqlock_t - :grace
 UNION ALL
 SELECT 0, {IDLE}, p.token, p.idle_since - @sqlock_t, @sqlock_t, p.idle_since, NULL, p.name, p.ns
 FROM {page} p
-WHERE p.kind = 0 AND p.owner IS NULL AND p.waiters = 0 AND p.next_ticket = 0
+WHERE p.kind = 0 AND p.owner IS NULL AND p.waiters = 0 AND p.next_ticket = 0 AND p.seats = 0
   AND p.idle_since <= @sqlock_t - :idle
 UNION ALL
 SELECT 0, {DONE}, c.n, NULL, @sqlock_t, NULL, NULL, z.name, z.ns
@@ -663,7 +683,7 @@ SELECT 0, {DONE}, GREATEST(ROW_COUNT(), 0);
 -- The first step locks meta only where the floor is too low. The second reads the floor without a lock: with a share
 -- lock and the row's lock it could meet a creator that holds and wants the same two the other way round.
 -- A row is deleted only if it is still as k has seen it. A locked or guarded one is skipped (before MySQL 8.0 the
--- statement waits for it). A row that a queue uses is left alone.
+-- statement waits for it). A row that a queue uses is left alone, and so is one that may have seats.
 -- The row has no alias: the server would look for one in the connection's database, and there may be none.
 -- No row: there was nothing to delete.
 -- :step
@@ -675,12 +695,12 @@ DELETE {lock} FROM (
     SELECT c.ns, c.name, c.token, c.idle_since
     FROM {lock} c FORCE INDEX (nt)
     WHERE c.ns = :ns AND c.name = :name AND c.kind = 0 AND c.owner IS NULL
-      AND c.waiters = 0 AND c.next_ticket = 0 AND c.idle_since <= :cut AND c.idle_since <= {now}
+      AND c.waiters = 0 AND c.next_ticket = 0 AND c.seats = 0 AND c.idle_since <= :cut AND c.idle_since <= {now}
       AND c.token <= @sqlock_floor
     LIMIT 1 {skip}
 ) k STRAIGHT_JOIN {lock} FORCE INDEX (PRIMARY) ON {lock}.ns = k.ns AND {lock}.name = k.name
     AND {lock}.token = k.token AND {lock}.idle_since = k.idle_since AND {lock}.kind = 0 AND {lock}.owner IS NULL
-    AND {lock}.waiters = 0 AND {lock}.next_ticket = 0;
+    AND {lock}.waiters = 0 AND {lock}.next_ticket = 0 AND {lock}.seats = 0;
 SELECT 0, {DONE} FROM DUAL WHERE ROW_COUNT() > 0;
 
 -- For many, where the server can skip locked rows. A commit for each row would take an hour for a million. A session
@@ -697,12 +717,12 @@ DELETE {lock} FROM (
     FROM (/*each UNION ALL */SELECT :ns AS ns, :name AS name, :cut AS cut /*end*/) i
     STRAIGHT_JOIN {lock} c FORCE INDEX (nt) ON c.ns = i.ns AND c.name = i.name
     WHERE c.kind = 0 AND c.owner IS NULL
-      AND c.waiters = 0 AND c.next_ticket = 0 AND c.idle_since <= i.cut AND c.idle_since <= {now}
+      AND c.waiters = 0 AND c.next_ticket = 0 AND c.seats = 0 AND c.idle_since <= i.cut AND c.idle_since <= {now}
       AND c.token <= @sqlock_floor
     LIMIT 1000000 {skip}
 ) k STRAIGHT_JOIN {lock} FORCE INDEX (PRIMARY) ON {lock}.ns = k.ns AND {lock}.name = k.name
     AND {lock}.token = k.token AND {lock}.idle_since = k.idle_since AND {lock}.kind = 0 AND {lock}.owner IS NULL
-    AND {lock}.waiters = 0 AND {lock}.next_ticket = 0;
+    AND {lock}.waiters = 0 AND {lock}.next_ticket = 0 AND {lock}.seats = 0;
 SELECT i.ord, {DONE} FROM (/*each UNION ALL */SELECT :index AS ord /*end*/) i WHERE i.ord < ROW_COUNT();
 
 -- :block migrate_lock
@@ -1260,14 +1280,15 @@ SELECT 0, {BROKEN} FROM {broken} b WHERE b.ns = :ns AND b.name = :name AND b.tok
 -- :waits = 0: not to be queued; but whoever finds the lock free with waiters passes it on.
 -- place: 1 is the next in line; NULL: not in the queue. Who is not the next counts dead ones too, until a grant or an offer
 -- passes them over. That takes no look at their clients.
+-- TURN: it was granted, but others may have seats. Seats are taken and given up under the lock of this row.
 -- No row: nothing was decided, and the look says why.
 -- act: 0 no grant, 1 granted to this owner, 2 offered to another one.
 -- :step often
 START TRANSACTION;
 SELECT MAX(c.token), MAX(c.owner), MAX(c.exp), MAX(c.since), MAX(c.label), MAX(c.client), MAX(c.offered),
-       MAX(c.next_ticket), NULL, NULL, NULL, NULL, NULL, NULL
+       MAX(c.next_ticket), MAX(c.seats), NULL, NULL, NULL, NULL, NULL, NULL
 INTO @sqlock_token, @sqlock_owner, @sqlock_exp, @sqlock_since, @sqlock_label, @sqlock_client, @sqlock_offered,
-     @sqlock_ticket, {waiter_into}
+     @sqlock_ticket, @sqlock_seats, {waiter_into}
 FROM {lock} c FORCE INDEX (PRIMARY)
 WHERE c.ns = :ns AND c.name = :name AND c.kind = 0
   AND NOT (c.ended_why = {ENDED_RELEASED} AND c.ended_owner <=> :owner) AND NOT (c.withdrawn <=> :owner)
@@ -1337,7 +1358,7 @@ WHERE {waiter}.ns = IF(@sqlock_act > 0, :ns, NULL) AND {waiter}.name = :name
   AND ({waiter}.ticket <= @sqlock_upto OR {waiter}.ticket = @sqlock_gone);
 UPDATE {client} SET alive_until = 0 WHERE id = IF(@sqlock_act > 0, @sqlock_late, NULL);
 SELECT 0,
-       CASE WHEN @sqlock_act = 1 THEN {DONE}
+       CASE WHEN @sqlock_act = 1 THEN IF(@sqlock_seats = 0, {DONE}, {TURN})
             WHEN @sqlock_act = 2 OR @sqlock_exp > @sqlock_t THEN {HELD}
             WHEN @sqlock_t < @sqlock_grace OR @sqlock_t < @sqlock_to_grace THEN {GRACE}
             ELSE {SKIPPED} END,
@@ -1451,23 +1472,25 @@ ORDER BY w.ns, w.name, w.ticket LIMIT :limit;
 -- The first step is for an empty queue, on MariaDB. There :next needs no place, whatever comes. It waits for no row, and
 -- takes the entry of nt as acquire does.
 -- place: not NULL: :next is in the queue.
+-- grant: 0 also where others may have seats. The next holder has only the turn then.
 -- :step nowait with next
 {at_once} UPDATE {lock} FORCE INDEX (PRIMARY) SET
     ended_owner = owner, ended_token = (@sqlock_given := token), ended_why = {ENDED_RELEASED},
     token = LAST_INSERT_ID(token + 1), since = {start},
     exp = (@sqlock_t := {now}) + (@sqlock_ttl := :ttl), ttl = :ttl, label = :label, offered = 0,
+    seats = (@sqlock_seats := seats),
     passes = LEAST(passes + 1, {passes}), client = (@sqlock_to_client := :client), owner = (@sqlock_to := :next)
 WHERE ns = :ns AND name = :name AND kind = 0 AND owner = :owner AND token = :token AND waiters = 0
   AND :next IS NOT NULL AND {now} <= :not_after AND NOT (withdrawn <=> :next)
   AND token >= (SELECT m.fence_floor FROM {meta} m WHERE m.id = 1 AND {met} AND {grace_end} <= {start});
 SELECT 0, {DONE}, @sqlock_given, NULL, @sqlock_t, NULL, NULL, NULL, CAST(@sqlock_to_client AS BINARY),
-       CAST(@sqlock_to AS BINARY), LAST_INSERT_ID(), @sqlock_ttl, 1
+       CAST(@sqlock_to AS BINARY), LAST_INSERT_ID(), @sqlock_ttl, @sqlock_seats = 0
 FROM DUAL WHERE ROW_COUNT() = 1;
 -- :step often
 START TRANSACTION;
-SELECT MAX(c.token), MAX(c.passes), MAX(c.next_ticket), MAX(:next IS NOT NULL AND NOT (c.withdrawn <=> :next)), NULL, NULL,
-       NULL, NULL, NULL, NULL, NULL, NULL
-INTO @sqlock_token, @sqlock_passes, @sqlock_ticket, @sqlock_waits, @sqlock_first, @sqlock_own, {waiter_into}
+SELECT MAX(c.token), MAX(c.passes), MAX(c.next_ticket), MAX(:next IS NOT NULL AND NOT (c.withdrawn <=> :next)),
+       MAX(c.seats), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+INTO @sqlock_token, @sqlock_passes, @sqlock_ticket, @sqlock_waits, @sqlock_seats, @sqlock_first, @sqlock_own, {waiter_into}
 FROM {lock} c FORCE INDEX (PRIMARY)
 WHERE c.ns = :ns AND c.name = :name AND c.kind = 0 AND c.owner = :owner AND c.token = :token
 FOR UPDATE;
@@ -1529,7 +1552,7 @@ UPDATE {lock} FORCE INDEX (PRIMARY) SET
 WHERE ns = IF(@sqlock_floor IS NULL, NULL, :ns) AND name = :name;
 SELECT 0, {DONE}, :token, NULL, CAST(@sqlock_t AS SIGNED), NULL, NULL, CAST(@sqlock_place AS SIGNED),
        CAST(@sqlock_to_client AS BINARY), CAST(@sqlock_to AS BINARY), CAST(@sqlock_floor + 1 AS SIGNED),
-       CAST(IF(@sqlock_own, @sqlock_to_ttl, {offer}) AS SIGNED), @sqlock_own
+       CAST(IF(@sqlock_own, @sqlock_to_ttl, {offer}) AS SIGNED), @sqlock_own AND @sqlock_seats = 0
 FROM DUAL WHERE @sqlock_floor IS NOT NULL;
 COMMIT;
 -- :step gives now
@@ -1547,3 +1570,285 @@ SELECT 0,
             ELSE {TAKEN} END,
        h.token, h.exp - {now}, {now}, NULL, NULL, NULL, h.client, h.owner
 FROM (SELECT 1 AS one) o LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
+
+-- :block seat
+-- Grants a shared holder, or the holder of a slot, a row of its own, a seat. Sent for a lock that is free, or by who has
+-- the turn: it owns the lock's row.
+-- It locks the lock's row, as queue does, and waits for it. Seats are taken, and the turn given back, only under that
+-- lock. So the statements that follow see the seats as they are. But leases end, and are renewed, at any time: a seat
+-- is granted only if its locked row is still as it was seen. Two that come at once are granted two seats, and the same
+-- request twice one. Everything goes by the range of the name's seats in the primary key.
+-- Then the row's entry of nt is locked without waiting: an exclusive holder's guard keeps all seats out. A seat that
+-- has a guard, or that others have locked, is passed over as if it was taken. Locks are taken in the order of keys. Who
+-- has locked a seat never waits for the lock's row.
+-- Which seat: the one that this owner has, else the first one that is empty or has run out, else a new row with the
+-- first number that has none. If an own seat cannot be locked, no other one is granted.
+-- Its own seat whose lease runs is granted to the owner again, whoever has the turn by now: otherwise it would wait for
+-- itself. It keeps its token, as in a renewal, and only its own turn is given back. As in acquire, a token that is not
+-- above the floor is drawn anew, but not from a row that is another one's.
+-- Any other grant draws its token from the lock's row, and both rows get it. So it is above all tokens of the name, and
+-- the guard of an exclusive holder who was here before finds another entry.
+-- The turn is given back here, and ends as a release does (RELEASED), so that a request for it that comes late is
+-- granted nothing. But if others wait, it is kept for `pass` (kept). There is one case in which that could not name the
+-- grant: a turn that came to the owner of a seat later. Then it is freed, and a waiter looks later.
+-- UNLIKE: the lock has seats of another kind. FULL: all slots are taken, or passed over. GUARDED: all are passed over, and
+-- no lease runs in any of them. A guard stands there, or a writer for a moment.
+-- RELEASED is what the seats say, and the tombstone of `unseat`. The end of the turn counts only if there is no sign of a
+-- seat: the turn was given up without one.
+-- No row: nothing was decided, and the look says why, or the lock has no row yet. Then it is made as in acquire. HELD is
+-- said there to a caller that is too late, but not to one that may have a seat.
+-- Values of act: 0 no grant, 1 of a seat that is there, 2 of a new one.
+-- :step often
+START TRANSACTION;
+SELECT MAX(c.token), MAX(c.owner), MAX(c.exp), MAX(c.since), MAX(c.label), MAX(c.waiters), MAX(c.seats),
+       MAX(c.ended_why = {ENDED_RELEASED} AND c.ended_owner <=> :owner),
+       NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+INTO @sqlock_token, @sqlock_owner, @sqlock_exp, @sqlock_since, @sqlock_label, @sqlock_more, @sqlock_seats, @sqlock_gave,
+     @sqlock_seat, @sqlock_old, @sqlock_former, @sqlock_until, @sqlock_began,
+     @sqlock_by, @sqlock_by_exp, @sqlock_by_since, @sqlock_by_label, @sqlock_by_number
+FROM {lock} c FORCE INDEX (PRIMARY)
+WHERE c.ns = :ns AND c.name = :name AND c.kind = 0 AND NOT (c.withdrawn <=> :owner)
+FOR UPDATE;
+SELECT {now}, MAX(m.fence_floor), MAX({grace_end})
+INTO @sqlock_t, @sqlock_floor, @sqlock_grace
+FROM {meta} m WHERE m.id = 1 AND {known} AND @sqlock_token IS NOT NULL AND {now} <= :not_after;
+SELECT MAX(IF(s.owner = :owner, s.name, NULL)),
+       COALESCE(MAX(s.owner = :owner AND s.exp > @sqlock_t), 0),
+       COALESCE(MAX(s.owner = :owner AND s.exp > @sqlock_t AND s.token > @sqlock_floor), 0),
+       COALESCE(MAX(s.ended_owner = :owner AND s.ended_why = {ENDED_RELEASED}), 0)
+       OR @sqlock_gave AND COALESCE(MAX(s.owner = :owner OR s.ended_owner = :owner), 0) = 0,
+       MIN(IF(s.owner IS NULL OR s.exp <= @sqlock_t, s.name, NULL)),
+       MIN(IF(s.exp > @sqlock_t, s.exp, NULL)), COUNT(*), MAX(s.name)
+INTO @sqlock_mine, @sqlock_alive, @sqlock_above, @sqlock_gone, @sqlock_first, @sqlock_ends, @sqlock_rows, @sqlock_last
+FROM {lock} s FORCE INDEX (PRIMARY)
+WHERE s.ns = IF(@sqlock_floor IS NULL, NULL, :ns) AND {seats};
+SELECT COALESCE(@sqlock_owner = :owner AND @sqlock_exp > @sqlock_t, 0),
+       COALESCE(@sqlock_owner IS NULL OR @sqlock_exp <= @sqlock_t, 0),
+       IF(:seats > 0, :seats, {most_seats})
+INTO @sqlock_own, @sqlock_free, @sqlock_most;
+SET @sqlock_runs = @sqlock_above OR @sqlock_alive AND NOT (@sqlock_own OR @sqlock_free AND @sqlock_more = 0);
+SET @sqlock_may = COALESCE(@sqlock_floor IS NOT NULL AND @sqlock_gone = 0
+                           AND (@sqlock_t >= @sqlock_grace OR @sqlock_alive)
+                           AND (@sqlock_runs OR (@sqlock_own OR @sqlock_free AND @sqlock_more = 0)
+                                                AND (@sqlock_seats = 0 OR @sqlock_seats = :seats)), 0);
+SELECT COUNT(*) INTO @sqlock_open
+FROM {lock} e FORCE INDEX (nt)
+WHERE e.ns = :ns AND e.name = :name AND e.token = IF(@sqlock_may AND NOT @sqlock_runs, @sqlock_token, NULL) {skip};
+SET @sqlock_may = @sqlock_may AND (@sqlock_runs OR @sqlock_open = 1);
+SELECT s.name, s.token, s.owner, s.exp, s.since
+INTO @sqlock_seat, @sqlock_old, @sqlock_former, @sqlock_until, @sqlock_began
+FROM {lock} s FORCE INDEX (PRIMARY)
+STRAIGHT_JOIN {lock} e FORCE INDEX (nt) ON e.ns = s.ns AND e.name = s.name AND e.token = s.token
+WHERE s.ns = IF(@sqlock_may, :ns, NULL) AND s.name >= COALESCE(@sqlock_mine, @sqlock_first)
+  AND s.name < IF(@sqlock_mine IS NULL, IF(:seats > 0, {seat_key} :seats {key_end}, CONCAT(:name, X'01')),
+                  CONCAT(@sqlock_mine, X'00'))
+  AND s.kind = 0 AND IF(@sqlock_mine IS NULL, s.owner IS NULL OR s.exp <= @sqlock_t, s.owner = :owner)
+ORDER BY s.ns, s.name LIMIT 1 {skip};
+SELECT CAST(CASE WHEN @sqlock_seat IS NOT NULL THEN {number_of} @sqlock_seat {of}
+                 WHEN @sqlock_may = 0 OR @sqlock_mine IS NOT NULL THEN NULL
+                 WHEN @sqlock_rows = 0 THEN 0
+                 WHEN @sqlock_rows = {number_of} @sqlock_last {of} + 1 THEN @sqlock_rows
+                 ELSE (SELECT IF(MIN({number_of} s.name {of}) > 0, 0,
+                                 MIN(IF(n.name IS NULL, {number_of} s.name {of} + 1, NULL)))
+                       FROM {lock} s FORCE INDEX (PRIMARY) LEFT JOIN {lock} n FORCE INDEX (PRIMARY)
+                           ON n.ns = s.ns AND n.name = {seat_key} {number_of} s.name {of} + 1 {key_end}
+                       WHERE s.ns = :ns AND {seats}) END AS SIGNED)
+INTO @sqlock_number;
+SET @sqlock_act = CASE WHEN @sqlock_may = 0 THEN 0 WHEN @sqlock_seat IS NOT NULL THEN 1
+                       WHEN @sqlock_mine IS NULL AND @sqlock_number < @sqlock_most THEN 2 ELSE 0 END;
+SELECT @sqlock_may AND @sqlock_act = 0 AND @sqlock_mine IS NULL,
+       IF(@sqlock_runs, {old}, GREATEST(@sqlock_token, {old}, @sqlock_floor) + 1),
+       @sqlock_act > 0 AND (@sqlock_own AND (@sqlock_more = 0 OR @sqlock_runs AND @sqlock_token <> @sqlock_old)
+                            OR @sqlock_free AND NOT @sqlock_runs)
+INTO @sqlock_full, @sqlock_new, @sqlock_gives;
+SELECT s.token, s.exp, s.since, s.label, {number_of} s.name {of}
+INTO @sqlock_by, @sqlock_by_exp, @sqlock_by_since, @sqlock_by_label, @sqlock_by_number
+FROM {lock} s FORCE INDEX (PRIMARY)
+WHERE s.ns = IF(@sqlock_full, :ns, NULL) AND {seats} AND s.exp = @sqlock_ends
+LIMIT 1;
+UPDATE {lock} FORCE INDEX (PRIMARY) SET
+    ended_owner = CASE WHEN NOT @sqlock_gives OR @sqlock_owner IS NULL THEN ended_owner ELSE @sqlock_owner END,
+    ended_token = IF(NOT @sqlock_gives OR @sqlock_owner IS NULL, ended_token, @sqlock_token),
+    ended_why = CASE WHEN NOT @sqlock_gives OR @sqlock_owner IS NULL THEN ended_why
+                     WHEN @sqlock_own THEN {ENDED_RELEASED} ELSE {ENDED_TAKEN} END,
+    token = IF(@sqlock_runs, token, @sqlock_new), seats = IF(@sqlock_runs, seats, :seats), changes = changes + 1,
+    owner = IF(@sqlock_gives, NULL, owner), exp = IF(@sqlock_gives, NULL, exp), since = IF(@sqlock_gives, NULL, since),
+    label = IF(@sqlock_gives, NULL, label), client = IF(@sqlock_gives, NULL, client), offered = 0, idle_since = NULL
+WHERE ns = IF(@sqlock_act > 0 AND (@sqlock_gives OR NOT @sqlock_runs), :ns, NULL) AND name = :name;
+UPDATE {lock} FORCE INDEX (PRIMARY) SET
+    ended_owner = IF(@sqlock_former IS NULL OR @sqlock_former = :owner AND @sqlock_until > @sqlock_t, ended_owner, @sqlock_former),
+    ended_token = IF(@sqlock_former IS NULL OR @sqlock_former = :owner AND @sqlock_until > @sqlock_t, ended_token, @sqlock_old),
+    ended_why = IF(@sqlock_former IS NULL OR @sqlock_former = :owner AND @sqlock_until > @sqlock_t, ended_why, {ENDED_TAKEN}),
+    token = @sqlock_new, owner = :owner, exp = @sqlock_t + :ttl, ttl = :ttl, since = IF(@sqlock_runs, @sqlock_began, @sqlock_t),
+    label = :label, idle_since = NULL, client = NULL, offered = 0
+WHERE ns = IF(@sqlock_act = 1, :ns, NULL) AND name = @sqlock_seat;
+INSERT INTO {lock} (ns, name, owner, token, exp, ttl, since, label)
+SELECT :ns, {seat_key} @sqlock_number {key_end}, :owner, @sqlock_new, @sqlock_t + :ttl, :ttl, @sqlock_t, :label
+FROM DUAL WHERE @sqlock_act = 2;
+SELECT 0,
+       CASE WHEN @sqlock_act > 0 THEN {DONE}
+            WHEN @sqlock_runs THEN {SKIPPED}
+            WHEN NOT @sqlock_own AND NOT @sqlock_free THEN {HELD}
+            WHEN @sqlock_t < @sqlock_grace AND NOT @sqlock_alive THEN {GRACE}
+            WHEN @sqlock_more <> 0 AND NOT @sqlock_own THEN {QUEUED}
+            WHEN @sqlock_seats <> 0 AND @sqlock_seats <> :seats THEN {UNLIKE}
+            WHEN @sqlock_full AND @sqlock_ends IS NULL THEN IF({shows_guards}, {GUARDED}, {SKIPPED})
+            WHEN @sqlock_full THEN {FULL}
+            ELSE {SKIPPED} END,
+       CAST(CASE WHEN @sqlock_act > 0 THEN @sqlock_new WHEN NOT @sqlock_own AND NOT @sqlock_free THEN @sqlock_token
+                 WHEN @sqlock_seats <> 0 AND @sqlock_seats <> :seats THEN @sqlock_seats
+                 WHEN @sqlock_full THEN @sqlock_by ELSE @sqlock_token END AS SIGNED),
+       CAST(CASE WHEN @sqlock_act > 0 THEN :ttl WHEN NOT @sqlock_own AND NOT @sqlock_free THEN @sqlock_exp - @sqlock_t
+                 WHEN @sqlock_t < @sqlock_grace AND NOT @sqlock_alive THEN @sqlock_grace - @sqlock_t
+                 WHEN @sqlock_full THEN GREATEST(COALESCE(CAST(@sqlock_by_exp AS SIGNED), @sqlock_t) - @sqlock_t, 0) END AS SIGNED),
+       CAST(@sqlock_t AS SIGNED),
+       CAST(CASE WHEN @sqlock_act > 0 THEN IF(@sqlock_runs, @sqlock_began, @sqlock_t)
+                 WHEN @sqlock_full THEN @sqlock_by_since ELSE @sqlock_since END AS SIGNED),
+       CAST(CASE WHEN @sqlock_act > 0 THEN :label WHEN @sqlock_full THEN @sqlock_by_label ELSE @sqlock_label END AS BINARY),
+       CAST(IF(@sqlock_act > 0, @sqlock_number, @sqlock_by_number) AS SIGNED),
+       CAST(COALESCE(@sqlock_own AND NOT @sqlock_gives, 0) AS SIGNED)
+FROM DUAL WHERE @sqlock_floor IS NOT NULL AND @sqlock_gone = 0;
+COMMIT;
+-- :step look
+SELECT 0,
+       CASE WHEN h.kind <> 0 THEN {KIND}
+            WHEN NOT {known} THEN {STRANGER}
+            WHEN h.withdrawn = :owner
+                 OR EXISTS (SELECT 1 FROM {lock} s FORCE INDEX (PRIMARY)
+                            WHERE s.ns = :ns AND {seats} AND s.ended_owner = :owner AND s.ended_why = {ENDED_RELEASED})
+                 OR h.ended_why = {ENDED_RELEASED} AND h.ended_owner = :owner
+                    AND NOT EXISTS (SELECT 1 FROM {lock} s FORCE INDEX (PRIMARY)
+                                    WHERE s.ns = :ns AND {seats} AND (s.owner = :owner OR s.ended_owner = :owner))
+                 THEN {RELEASED}
+            WHEN {now} > :not_after
+                 THEN IF(h.owner <> :owner AND h.exp > {now}
+                         AND NOT EXISTS (SELECT 1 FROM {lock} s FORCE INDEX (PRIMARY)
+                                         WHERE s.ns = :ns AND {seats} AND s.owner = :owner AND s.exp > {now}),
+                         {HELD}, {LATE})
+            ELSE {SKIPPED} END,
+       h.token, h.exp - {now}, {now}, h.since, h.label
+FROM {meta} m STRAIGHT_JOIN {lock} h ON h.ns = :ns AND h.name = :name WHERE m.id = 1;
+-- :step aside
+INSERT INTO {lock} (ns, name, token, idle_since)
+SELECT :ns, :name, m.fence_floor, {now} FROM {meta} m WHERE m.id = 1 LOCK IN SHARE MODE
+ON DUPLICATE KEY UPDATE mode = {lock}.mode;
+-- :step same 1
+-- :step same 2
+
+-- :block drain
+-- Are all seats of the lock empty? Then no one can take one any more (DONE): seats becomes 0 under the lock of the row,
+-- which only its owner may change from then on. For a row that is free, or that :owner has. The last column is 1 if
+-- :owner has it: then it has the lock. Otherwise the lock is merely free. A turn that has run out, or was broken, gives
+-- no one more than that.
+-- The first step only looks. HELD: the lease of a seat runs. It names the one that ends last.
+-- The second step locks the lock's row, as seat does. Then it locks, in the order of keys, each seat that was granted
+-- since the last drain, and its entry of nt, without waiting. GUARDED: it could not lock one of them, and no lease
+-- runs. A guard stands there, or a writer for a moment. It looks at the leases of the locked rows, because a clock that
+-- was put back lets one be renewed that had run out.
+-- Those rows are emptied, so that none of them can be renewed. And each gets another token, which is above all of the
+-- name and is no one's. Otherwise a guard of a former holder, which knows its token alone, would pass beside the
+-- exclusive holder. So an empty row whose token is not that of its last end was not granted since, and is left alone.
+-- The row of the lock keeps its token: it may be that of its owner's turn.
+-- HELD: another one has the turn. QUEUED: others wait, and :owner does not have the turn. No row: there is no such lock,
+-- or, behind a deadlock, nothing is known.
+-- :step aside
+SELECT 0, {HELD}, s.token, s.exp - {now}, {now}, s.since, s.label, {number_of} s.name {of},
+       (SELECT h.seats FROM {lock} h FORCE INDEX (PRIMARY) WHERE h.ns = :ns AND h.name = :name)
+FROM (SELECT MAX(s.exp) AS exp FROM {lock} s FORCE INDEX (PRIMARY) WHERE s.ns = :ns AND {seats} LIMIT 1) x
+STRAIGHT_JOIN {lock} s FORCE INDEX (PRIMARY) ON s.ns = :ns AND {seats} AND s.exp = x.exp
+WHERE x.exp > {now} LIMIT 1;
+-- :step
+START TRANSACTION;
+SELECT MAX(c.token), MAX(c.owner), MAX(c.exp), MAX(c.since), MAX(c.label), MAX(c.waiters), MAX(c.seats)
+INTO @sqlock_token, @sqlock_owner, @sqlock_exp, @sqlock_since, @sqlock_label, @sqlock_more, @sqlock_seats
+FROM {lock} c FORCE INDEX (PRIMARY)
+WHERE c.ns = :ns AND c.name = :name AND c.kind = 0
+FOR UPDATE;
+SELECT {now}, COUNT(*) INTO @sqlock_t, @sqlock_known FROM {meta} m WHERE m.id = 1 AND {known};
+SELECT COALESCE(@sqlock_owner = :owner AND @sqlock_exp > @sqlock_t, 0),
+       COALESCE(@sqlock_owner IS NULL OR @sqlock_exp <= @sqlock_t, 0)
+INTO @sqlock_own, @sqlock_free;
+SET @sqlock_may = COALESCE(@sqlock_known = 1 AND @sqlock_seats <> 0 AND (@sqlock_own OR @sqlock_free AND @sqlock_more = 0), 0);
+SELECT COUNT(*), COALESCE(MAX(s.exp > @sqlock_t), 0) INTO @sqlock_rows, @sqlock_runs
+FROM {lock} s FORCE INDEX (PRIMARY) WHERE s.ns = IF(@sqlock_may, :ns, NULL) AND {seats} AND {used};
+SELECT COUNT(*), COALESCE(MAX(s.exp > @sqlock_t), 0) INTO @sqlock_locked, @sqlock_alive
+FROM {lock} s FORCE INDEX (PRIMARY)
+STRAIGHT_JOIN {lock} e FORCE INDEX (nt) ON e.ns = s.ns AND e.name = s.name AND e.token = s.token
+WHERE s.ns = IF(@sqlock_may AND NOT @sqlock_runs, :ns, NULL) AND {seats} AND {used} {skip};
+SET @sqlock_act = @sqlock_may AND NOT @sqlock_runs AND NOT @sqlock_alive AND @sqlock_locked = @sqlock_rows;
+UPDATE {lock} FORCE INDEX (PRIMARY) SET
+    seats = 0, changes = changes + 1, idle_since = IF(owner IS NULL, @sqlock_t, idle_since)
+WHERE ns = IF(@sqlock_act, :ns, NULL) AND name = :name;
+UPDATE {lock} s FORCE INDEX (PRIMARY) SET
+    s.ended_owner = COALESCE(s.owner, s.ended_owner),
+    s.ended_token = IF(s.owner IS NULL, s.ended_token, s.token),
+    s.ended_why = IF(s.owner IS NULL, s.ended_why, {ENDED_TAKEN}),
+    s.idle_since = IF(s.owner IS NULL, s.idle_since, @sqlock_t),
+    s.token = GREATEST(s.token, @sqlock_token) + 1,
+    s.exp = NULL, s.since = NULL, s.label = NULL, s.owner = NULL
+WHERE s.ns = IF(@sqlock_act AND @sqlock_rows > 0, :ns, NULL) AND {seats} AND {used};
+SELECT 0,
+       CASE WHEN @sqlock_act THEN {DONE}
+            WHEN @sqlock_known = 0 THEN {STRANGER}
+            WHEN NOT @sqlock_own AND NOT @sqlock_free THEN {HELD}
+            WHEN @sqlock_more <> 0 AND NOT @sqlock_own THEN {QUEUED}
+            WHEN @sqlock_seats = 0 THEN {DONE}
+            WHEN NOT @sqlock_runs AND NOT @sqlock_alive AND @sqlock_locked < @sqlock_rows AND {shows_guards} THEN {GUARDED}
+            ELSE {SKIPPED} END,
+       CAST(@sqlock_token AS SIGNED), CAST(@sqlock_exp - @sqlock_t AS SIGNED), CAST(@sqlock_t AS SIGNED),
+       CAST(@sqlock_since AS SIGNED), CAST(@sqlock_label AS BINARY), NULL, CAST(@sqlock_own AS SIGNED)
+FROM DUAL WHERE @sqlock_token IS NOT NULL;
+COMMIT;
+-- :step look
+SELECT 0, IF(h.kind <> 0, {KIND}, {SKIPPED}), h.token, h.exp - {now}, {now}, h.since, h.label
+FROM {lock} h WHERE h.ns = :ns AND h.name = :name;
+
+-- :block unseat
+-- The release of a `seat` whose answer is not known, as withdraw is that of an acquire. Under the lock of the lock's row,
+-- for which it waits, it writes the tombstone there. A seat that comes later is granted nothing (RELEASED). It gives
+-- back the turn, if :owner has it, and the seat that :owner has. The seats are read behind the lock, and no seat is
+-- granted then. Of a seat only the row is locked, as in a release: a guard does not keep this out.
+-- DONE: it had a seat, and has none now. EARLY, NEVER: there is no sign of one, as in withdraw.
+-- SKIPPED: others have locked its seat. The tombstone stands. Try again.
+-- No row: the lock has none. It is made, so that the tombstone has a place.
+-- :step
+START TRANSACTION;
+SELECT MAX(c.token), COALESCE(MAX(c.owner = :owner), 0), NULL, NULL
+INTO @sqlock_token, @sqlock_own, @sqlock_seat, @sqlock_old
+FROM {lock} c FORCE INDEX (PRIMARY)
+WHERE c.ns = :ns AND c.name = :name AND c.kind = 0
+FOR UPDATE;
+SELECT {now}, MAX(IF(s.owner = :owner, s.name, NULL)), COALESCE(MAX(s.ended_owner = :owner), 0)
+INTO @sqlock_t, @sqlock_mine, @sqlock_gone
+FROM {lock} s FORCE INDEX (PRIMARY) WHERE s.ns = IF(@sqlock_token IS NULL, NULL, :ns) AND {seats};
+SELECT s.name, s.token INTO @sqlock_seat, @sqlock_old
+FROM {lock} s FORCE INDEX (PRIMARY) WHERE s.ns = :ns AND s.name = @sqlock_mine AND s.owner = :owner {skip};
+UPDATE {lock} FORCE INDEX (PRIMARY) SET
+    ended_owner = IF(@sqlock_own, :owner, ended_owner), ended_token = IF(@sqlock_own, @sqlock_token, ended_token),
+    ended_why = IF(@sqlock_own, {ENDED_RELEASED}, ended_why),
+    idle_since = IF(@sqlock_own OR owner IS NULL, @sqlock_t, NULL),
+    exp = IF(@sqlock_own, NULL, exp), since = IF(@sqlock_own, NULL, since), label = IF(@sqlock_own, NULL, label),
+    offered = IF(@sqlock_own, 0, offered), owner = IF(@sqlock_own, NULL, owner),
+    withdrawn = :owner, changes = changes + 1
+WHERE ns = IF(@sqlock_token IS NULL, NULL, :ns) AND name = :name;
+UPDATE {lock} FORCE INDEX (PRIMARY) SET
+    ended_owner = :owner, ended_token = @sqlock_old, ended_why = {ENDED_RELEASED}, idle_since = @sqlock_t,
+    owner = NULL, exp = NULL, since = NULL, label = NULL
+WHERE ns = IF(@sqlock_seat IS NULL, NULL, :ns) AND name = @sqlock_seat;
+SELECT 0,
+       CASE WHEN @sqlock_mine IS NOT NULL AND @sqlock_seat IS NULL THEN {SKIPPED}
+            WHEN @sqlock_mine IS NOT NULL OR @sqlock_gone THEN {DONE}
+            WHEN @sqlock_t <= :not_after THEN {EARLY}
+            ELSE {NEVER} END,
+       CAST(COALESCE(@sqlock_old, @sqlock_token) AS SIGNED), NULL, CAST(@sqlock_t AS SIGNED)
+FROM DUAL WHERE @sqlock_token IS NOT NULL;
+COMMIT;
+-- :step look
+SELECT 0, IF(h.kind <> 0, {KIND}, {SKIPPED}), h.token, h.exp - {now}, {now}
+FROM {lock} h WHERE h.ns = :ns AND h.name = :name;
+-- :step aside
+INSERT INTO {lock} (ns, name, token, idle_since)
+SELECT :ns, :name, m.fence_floor, {now} FROM {meta} m WHERE m.id = 1 LOCK IN SHARE MODE
+ON DUPLICATE KEY UPDATE mode = {lock}.mode;
+-- :step same 1
+-- :step same 2

@@ -20,6 +20,11 @@
 -- :define living (p.alive_until > {now} AND (p.session = 0 OR NOT pg_try_advisory_xact_lock_shared({session_number})))
 -- So often in a row a waiter of the holder's own client comes before older ones of others.
 -- :define passes 16
+-- The rows of a lock's seats (z): their names are the lock's, a byte 00, and the seat's number in three bytes. Names
+-- that users give have no byte 00. A seat's number, and the name of the seat with the number x.n.
+-- :define seat z.ns = :ns AND z.name > (:name || decode('00', 'hex')) AND z.name < (:name || decode('01', 'hex'))
+-- :define number ((get_byte(z.name, octet_length(z.name) - 3) * 65536) + (get_byte(z.name, octet_length(z.name) - 2) * 256) + get_byte(z.name, octet_length(z.name) - 1))
+-- :define numbered (:name || decode('00'::text || lpad(to_hex(x.n), 6, '0'), 'hex'))
 -- A client that ended so long ago is forgotten.
 -- :define gone 3600000000
 -- Larger than any ticket of a queue.
@@ -207,6 +212,9 @@ SELECT 0, {DONE} FROM (SELECT count(*) FROM g) one;
 -- The time limit is checked again under the lock: by then another look may have reported that this request was not
 -- granted.
 -- During the grace after a loss, only the holder itself is granted the lock (GRACE).
+-- Where others may have seats beside the lock (seats), a free row is granted by `queue` alone, as the turn, or when
+-- `drain` has found all seats empty (SEATED). To the owner of the turn it says TURN, which is not yet the lock. While
+-- another one has the turn, `drain` says who holds the lock (SEATED).
 -- A grant is the row that the UPDATE returns. Where none comes, nothing was granted, and nothing will be by this step.
 -- The second step only says why not, as the row is by then. SKIPPED: others came and went between the two, or have
 -- locked the row. Try again. It costs a refusal one more statement, and a grant none.
@@ -222,6 +230,7 @@ WITH k AS (
       AND m.id = 1 AND {known}
       AND (c.owner IS NULL OR c.owner = :owner OR c.exp <= {now})
       AND (c.waiters = 0 OR (c.owner = :owner AND c.exp > {now}) IS TRUE)
+      AND (c.seats = 0 OR (c.owner = :owner AND c.exp > {now}) IS TRUE)
       AND (c.ended_why <> {ENDED_RELEASED} OR (c.ended_owner = :owner) IS NOT TRUE)
       AND (c.withdrawn = :owner) IS NOT TRUE
       AND {now} <= :not_after AND {durable}
@@ -244,18 +253,20 @@ FROM k
 WHERE l.ns = k.ns AND l.name = k.name AND l.kind = 0
   AND (l.owner IS NULL OR l.owner = :owner OR l.exp <= k.t)
   AND (l.waiters = 0 OR (l.owner = :owner AND l.exp > k.t) IS TRUE)
+  AND (l.seats = 0 OR (l.owner = :owner AND l.exp > k.t) IS TRUE)
   AND (l.ended_why <> {ENDED_RELEASED} OR (l.ended_owner = :owner) IS NOT TRUE)
   AND (l.withdrawn = :owner) IS NOT TRUE
   AND {now} <= :not_after
-RETURNING 0, {DONE}, l.token, l.exp - k.t, k.t;
+RETURNING 0, CASE WHEN l.seats <> 0 THEN {TURN} ELSE {DONE} END, l.token, l.exp - k.t, k.t;
 -- :step look
 SELECT 0,
        CASE WHEN h.kind <> 0 THEN {KIND}
             WHEN NOT {known} THEN {STRANGER}
             WHEN h.withdrawn = :owner OR h.ended_why = {ENDED_RELEASED} AND h.ended_owner = :owner THEN {RELEASED}
-            WHEN h.owner <> :owner AND h.exp > {now} THEN {HELD}
+            WHEN h.owner <> :owner AND h.exp > {now} THEN CASE WHEN h.seats = 0 THEN {HELD} ELSE {SEATED} END
             WHEN {now} > :not_after THEN {LATE}
             WHEN {graced} THEN {GRACE}
+            WHEN h.waiters = 0 AND h.seats <> 0 AND (h.owner = :owner AND h.exp > {now}) IS NOT TRUE THEN {SEATED}
             WHEN h.waiters <> 0 AND (h.owner = :owner AND h.exp > {now}) IS NOT TRUE THEN {QUEUED}
             ELSE {SKIPPED} END,
        h.token,
@@ -284,7 +295,7 @@ WITH m AS (
 ), k AS (
     SELECT c.ns, c.name, i.owner, i.ttl, i.not_after, i.label, i.ord, m.fence_floor AS floor, {now} AS t
     FROM m CROSS JOIN i JOIN {lock} c ON c.ns = i.ns AND c.name = i.name
-    WHERE c.kind = 0
+    WHERE c.kind = 0 AND c.seats = 0
       AND (c.owner IS NULL OR c.owner = i.owner OR c.exp <= {now})
       AND (c.waiters = 0 OR (c.owner = i.owner AND c.exp > {now}) IS TRUE)
       AND (c.ended_why <> {ENDED_RELEASED} OR (c.ended_owner = i.owner) IS NOT TRUE)
@@ -307,7 +318,7 @@ WITH m AS (
         owner = k.owner, exp = k.t + k.ttl, ttl = k.ttl, label = k.label, idle_since = NULL, offered = 0,
         client = CASE WHEN l.owner = k.owner AND l.exp > k.t THEN l.client END
     FROM k
-    WHERE l.ns = k.ns AND l.name = k.name AND l.kind = 0
+    WHERE l.ns = k.ns AND l.name = k.name AND l.kind = 0 AND l.seats = 0
       AND (l.owner IS NULL OR l.owner = k.owner OR l.exp <= k.t)
       AND (l.waiters = 0 OR (l.owner = k.owner AND l.exp > k.t) IS TRUE)
       AND (l.ended_why <> {ENDED_RELEASED} OR (l.ended_owner = k.owner) IS NOT TRUE)
@@ -321,7 +332,7 @@ SELECT (i.ord - 1)::int, {HELD}, h.token, h.exp - {now}, {now}, h.since, h.label
 FROM m CROSS JOIN i JOIN {lock} h ON h.ns = i.ns AND h.name = i.name
 WHERE (SELECT count(*) FROM g) < (SELECT count(*) FROM i)
   AND i.ord <> ALL (ARRAY(SELECT g.ord FROM g))
-  AND h.kind = 0 AND h.owner <> i.owner AND h.exp > {now}
+  AND h.kind = 0 AND h.seats = 0 AND h.owner <> i.owner AND h.exp > {now}
   AND (h.ended_why <> {ENDED_RELEASED} OR (h.ended_owner = i.owner) IS NOT TRUE)
   AND (h.withdrawn = i.owner) IS NOT TRUE;
 
@@ -575,7 +586,7 @@ ORDER BY l.ns, l.name LIMIT :limit;
 -- rows, whatever they hold. It only looks: reap and prune decide.
 -- :step
 WITH t AS (SELECT {now} AS now), p AS (
-    SELECT l.ns, l.name, l.kind, l.owner, l.token, l.exp, l.idle_since, l.waiters, l.next_ticket
+    SELECT l.ns, l.name, l.kind, l.owner, l.token, l.exp, l.idle_since, l.waiters, l.next_ticket, l.seats
     FROM {lock} l
     WHERE (l.ns, l.name) > (:ns, :after) AND l.ns <> :own
     ORDER BY l.ns, l.name LIMIT :limit
@@ -586,7 +597,7 @@ WHERE p.kind = 0 AND p.exp <= (t.now - :grace)
 UNION ALL
 SELECT 0, {IDLE}, p.token, p.idle_since - t.now, t.now, p.idle_since, NULL, p.name, p.ns
 FROM p, t
-WHERE p.kind = 0 AND p.owner IS NULL AND p.waiters = 0 AND p.next_ticket = 0
+WHERE p.kind = 0 AND p.owner IS NULL AND p.waiters = 0 AND p.next_ticket = 0 AND p.seats = 0
   AND p.idle_since <= (t.now - :idle)
 UNION ALL
 SELECT 0, {DONE}, (SELECT count(*) FROM p), NULL, t.now, NULL, NULL, z.name, z.ns
@@ -625,7 +636,7 @@ SELECT 0, {DONE}, count(*), NULL::bigint, {now} FROM g;
 -- only rows whose token is not above the floor. A session that sees the new row sees that floor too, whatever token
 -- the row was made with. Nothing is locked between the two steps, so a reaper that stops there delays no one. A floor
 -- that is too high does no harm.
--- A locked or guarded row is skipped. A row that a queue uses is left alone.
+-- A locked or guarded row is skipped. A row that a queue uses, or beside which others may have seats, is left alone.
 -- The first step changes meta only where the floor is too low, and otherwise locks nothing.
 -- No row: there was nothing to delete.
 -- :step
@@ -635,13 +646,13 @@ WITH k AS (
     SELECT c.ns, c.name, c.token
     FROM {lock} c, {meta} m
     WHERE c.ns = :ns AND c.name = :name AND c.kind = 0 AND c.owner IS NULL
-      AND c.waiters = 0 AND c.next_ticket = 0 AND c.idle_since <= :cut AND c.idle_since <= {now}
+      AND c.waiters = 0 AND c.next_ticket = 0 AND c.seats = 0 AND c.idle_since <= :cut AND c.idle_since <= {now}
       AND m.id = 1 AND c.token <= m.fence_floor
     FOR UPDATE OF c SKIP LOCKED
 )
 DELETE FROM {lock} l USING k
 WHERE l.ns = k.ns AND l.name = k.name AND l.token = k.token AND l.kind = 0 AND l.owner IS NULL
-  AND l.waiters = 0 AND l.next_ticket = 0 AND l.idle_since <= :cut
+  AND l.waiters = 0 AND l.next_ticket = 0 AND l.seats = 0 AND l.idle_since <= :cut
 RETURNING 0, {DONE}, l.token;
 -- :array
 UPDATE {meta} m SET fence_floor = x.top
@@ -654,13 +665,13 @@ WITH i AS (
     SELECT c.ns, c.name, c.token, i.cut, i.ord
     FROM i JOIN {lock} c ON c.ns = i.ns AND c.name = i.name CROSS JOIN {meta} m
     WHERE c.kind = 0 AND c.owner IS NULL
-      AND c.waiters = 0 AND c.next_ticket = 0 AND c.idle_since <= i.cut AND c.idle_since <= {now}
+      AND c.waiters = 0 AND c.next_ticket = 0 AND c.seats = 0 AND c.idle_since <= i.cut AND c.idle_since <= {now}
       AND m.id = 1 AND c.token <= m.fence_floor
     FOR UPDATE OF c SKIP LOCKED
 )
 DELETE FROM {lock} l USING k
 WHERE l.ns = k.ns AND l.name = k.name AND l.token = k.token AND l.kind = 0 AND l.owner IS NULL
-  AND l.waiters = 0 AND l.next_ticket = 0 AND l.idle_since <= k.cut
+  AND l.waiters = 0 AND l.next_ticket = 0 AND l.seats = 0 AND l.idle_since <= k.cut
 RETURNING (k.ord - 1)::int, {DONE}, l.token;
 
 -- :block migrate_lock
@@ -1209,6 +1220,7 @@ SELECT 0, {BROKEN} FROM {broken} b WHERE b.ns = :ns AND b.name = :name AND b.tok
 -- only left out: its client may connect again.
 -- The row may have been deleted while there were waiters, and made anew: tickets go on behind theirs.
 -- During its grace after a loss a waiter is offered nothing, and no other before it.
+-- TURN in place of DONE: others may still have seats beside the lock.
 -- :waits = 0: not to be queued; but whoever finds the lock free with waiters passes it on.
 -- The second step is for the most frequent case: another owner's lease runs, and this one comes. It decides as the
 -- fourth does.
@@ -1245,6 +1257,7 @@ WITH q AS (
     SELECT l.changes FROM {lock} l WHERE l.ns = :ns AND l.name = :name
 ), k AS (
     SELECT c.ns, c.name, c.owner, c.token, c.exp, c.since, c.label, c.client, c.offered, c.next_ticket, c.changes,
+           c.seats,
            m.fence_floor, {now} AS t, {graced} AS graced, {grace_end} AS grace_end, m.lost_at, m.longest
     FROM {lock} c, {meta} m
     WHERE c.ns = :ns AND c.name = :name AND c.kind = 0 AND m.id = 1 AND {known}
@@ -1328,7 +1341,7 @@ WITH q AS (
     RETURNING l.token, l.exp, l.since, l.label
 )
 SELECT 0,
-       CASE WHEN e.act = 1 THEN {DONE}
+       CASE WHEN e.act = 1 THEN CASE WHEN e.seats <> 0 THEN {TURN} ELSE {DONE} END
             WHEN e.act = 2 OR e.exp > e.t THEN {HELD}
             WHEN e.graced OR e.t < e.h_end THEN {GRACE}
             ELSE {SKIPPED} END,
@@ -1467,6 +1480,8 @@ ORDER BY w.ns, w.name, w.ticket LIMIT :limit;
 -- It compares :next in a way that says nothing to the planner: with a NULL it would make a plan anew each time.
 -- An offer waits for the disk, and for a standby. Others see its token as a holder's, and must not see the former holder
 -- again after a failover.
+-- Where others may have seats beside the lock, what is passed on at once is the turn and no grant. Its new owner sends
+-- more requests.
 -- place: not NULL: :next is in the queue.
 -- :step with next
 WITH k AS (
@@ -1486,7 +1501,7 @@ FROM k
 WHERE l.ns = k.ns AND l.name = k.name AND l.kind = 0
   AND l.owner = :owner AND l.token = :token AND l.waiters = 0 AND {now} <= :not_after
 RETURNING 0, {DONE}, l.ended_token, NULL::bigint, k.t, NULL::bigint, NULL::bytea, NULL::bigint, l.client, l.owner,
-    l.token, l.exp - k.t, 1;
+    l.token, l.exp - k.t, CASE WHEN l.seats <> 0 THEN 0 ELSE 1 END;
 -- :step without next
 WITH k AS (
     SELECT c.ns, c.name, greatest(c.token, m.fence_floor) + 1 AS token, {now} AS t,
@@ -1594,7 +1609,7 @@ UPDATE {lock} l SET
 FROM r CROSS JOIN a s LEFT JOIN h ON true
 WHERE l.ns = :ns AND l.name = :name AND l.kind = 0 AND l.owner = :owner AND l.token = :token
 RETURNING 0, {DONE}, s.token, NULL::bigint, s.t, NULL::bigint, NULL::bytea, (SELECT j.place FROM j), h.client, h.owner,
-    l.token, l.exp - s.t, h.passed;
+    l.token, l.exp - s.t, CASE WHEN l.seats <> 0 THEN 0 ELSE h.passed END;
 -- :step
 UPDATE {lock} l SET owner = NULL, exp = NULL, since = NULL, label = NULL,
     ended_owner = l.owner, ended_token = l.token, ended_why = {ENDED_RELEASED}, idle_since = {now}
@@ -1614,3 +1629,321 @@ SELECT 0,
        h.token, h.exp - {now}, {now}, NULL::bigint, NULL::bytea, NULL::bigint,
        h.client, h.owner
 FROM (VALUES (1)) one LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
+
+-- :block seat
+-- Gives a shared holder (:seats = -1), or the holder of one of :seats slots, a seat: a row of its own, which is an
+-- ordinary lease from then on. The lock's own row is the turn: whoever has it decides next. So a seat is granted
+-- under the lock of that row, and only while the row is free and no one waits, or while this owner has the turn. Its
+-- token is drawn there, and both rows get it: tokens of a name rise over all its grants.
+-- The lock of the row is the strong one, as in acquire: a guard of an exclusive holder keeps it out. The seat is
+-- locked alike: one whose row is locked or guarded is passed over, as if it were taken.
+-- The seats are those of the snapshot, and each one that is granted is counted in the lock's row (changes). If the
+-- row has counted more than the snapshot shows, nothing is decided. So two clients never get one seat, one owner
+-- never gets two, and a slot too many is never granted. A seat that has become empty meanwhile is not counted: it
+-- looks taken at worst.
+-- The same request sent again finds its own seat, if that lease still runs, whoever has the turn by now. It keeps its
+-- token. But below the floor it draws a new one, unless another has the turn, whose token stays what it is.
+-- An owner that has released its seat gets no other one. Nor does one that has given up its turn without a seat.
+-- With the turn and no one waiting, the turn goes back here. It is remembered as released: the queue's request of
+-- this owner, if it comes once more, must not get it. Otherwise this owner keeps the turn (1 in the last column), and
+-- has to pass it on. An offer is then taken up: if it runs out, that says nothing against its client.
+-- The second step says why nothing was granted, where that is certain: UNLIKE (other holders stand there: -1, or of N
+-- slots), FULL (all slots are taken; it names the one whose lease ends first). Else the third step makes the row, as
+-- in acquire; the fourth waits for those that write it, and the next ones have a snapshot that is younger than its
+-- lock.
+-- The last step: GUARDED: the slots that are not taken are all guarded. SKIPPED: try again.
+-- It goes by the primary key, and reads all seats of the name.
+-- :step
+WITH o AS (
+    SELECT (z.owner = :owner) IS TRUE AS has, (z.owner = :owner AND z.exp > {now}) IS TRUE AS runs,
+           (z.ended_owner = :owner AND z.ended_why = {ENDED_RELEASED}) IS TRUE AS released
+    FROM {lock} z WHERE {seat} AND (z.owner = :owner OR z.ended_owner = :owner)
+), k AS (
+    SELECT c.owner, c.token, c.exp, c.waiters, c.seats, c.ended_owner, c.ended_why, m.fence_floor AS floor,
+           {graced} AS graced
+    FROM {lock} q JOIN {lock} c ON c.ns = q.ns AND c.name = q.name AND c.changes = q.changes CROSS JOIN {meta} m
+    WHERE q.ns = :ns AND q.name = :name AND c.kind = 0
+      AND m.id = 1 AND {known} AND :seats <> 0
+      AND (c.withdrawn = :owner) IS NOT TRUE
+      AND {now} <= :not_after AND {durable}
+      AND (EXISTS (SELECT 1 FROM o WHERE o.runs)
+           OR (c.owner IS NULL OR c.owner = :owner OR c.exp <= {now})
+              AND (c.waiters = 0 OR (c.owner = :owner AND c.exp > {now}) IS TRUE)
+              AND (c.seats = 0 OR c.seats = :seats)
+              AND (NOT {graced} OR (c.owner = :owner AND c.exp > {now}) IS TRUE)
+              AND (:seats < 0 OR (SELECT count(*) FROM {lock} z WHERE {seat} AND z.exp > {now}) < :seats))
+    FOR UPDATE OF c SKIP LOCKED
+), t AS (
+    SELECT k.*, {now} AS t FROM k WHERE {now} <= :not_after
+), b AS (
+    SELECT t.*, (t.owner = :owner AND t.exp > t.t) IS TRUE AS turn, t.owner IS NULL OR t.exp <= t.t AS free FROM t
+), a AS (
+    SELECT b.t, b.token, b.floor FROM b
+    WHERE (b.free OR b.turn) AND (b.waiters = 0 OR b.turn) AND (NOT b.graced OR b.turn)
+      AND (b.seats = 0 OR b.seats = :seats)
+      AND NOT EXISTS (SELECT 1 FROM o WHERE o.released)
+      AND (EXISTS (SELECT 1 FROM o) OR b.ended_why <> {ENDED_RELEASED} OR (b.ended_owner = :owner) IS NOT TRUE)
+), w AS (
+    SELECT z.name, z.token, z.exp > b.t AS runs
+    FROM b CROSS JOIN {lock} z WHERE {seat} AND z.kind = 0 AND z.owner = :owner
+    LIMIT 1 FOR UPDATE OF z SKIP LOCKED
+), v AS (
+    SELECT z.name, z.token
+    FROM a CROSS JOIN {lock} z
+    WHERE {seat} AND z.kind = 0 AND (z.owner IS NULL OR z.exp <= a.t) AND (:seats < 0 OR {number} < :seats)
+      AND NOT EXISTS (SELECT 1 FROM o WHERE o.has)
+    ORDER BY z.ns, z.name LIMIT 1 FOR UPDATE OF z SKIP LOCKED
+), n AS (
+    SELECT min(x.n) AS n
+    FROM (SELECT 0 AS n UNION ALL SELECT {number} + 1 FROM {lock} z WHERE {seat}) x
+    WHERE NOT EXISTS (SELECT 1 FROM v) AND NOT EXISTS (SELECT 1 FROM o WHERE o.has)
+      AND x.n < 16777216 AND (:seats < 0 OR x.n < :seats)
+      AND (SELECT count(*) FROM {lock} y WHERE y.ns = :ns AND y.name = {numbered}) = 0
+), g AS (
+    SELECT w.name, w.runs, 0 AS made, b.t,
+           CASE WHEN w.runs AND (w.token > b.floor OR NOT (b.free OR b.turn)) THEN w.token
+                ELSE greatest(b.token, w.token, b.floor) + 1 END AS token
+    FROM b CROSS JOIN w WHERE w.runs OR EXISTS (SELECT 1 FROM a)
+    UNION ALL
+    SELECT v.name, false, 0, a.t, greatest(a.token, v.token, a.floor) + 1 FROM a CROSS JOIN v
+    UNION ALL
+    SELECT {numbered}, false, 1, a.t, greatest(a.token, a.floor) + 1 FROM a CROSS JOIN n x WHERE x.n IS NOT NULL
+), u AS (
+    UPDATE {lock} z SET
+        owner = :owner, token = g.token, exp = g.t + :ttl, ttl = :ttl, label = :label, idle_since = NULL, offered = 0,
+        client = NULL, since = CASE WHEN g.runs THEN z.since ELSE g.t END,
+        ended_owner = CASE WHEN z.owner IS NULL OR g.runs THEN z.ended_owner ELSE z.owner END,
+        ended_token = CASE WHEN z.owner IS NULL OR g.runs THEN z.ended_token ELSE z.token END,
+        ended_why = CASE WHEN z.owner IS NULL OR g.runs THEN z.ended_why ELSE {ENDED_TAKEN} END
+    FROM g
+    WHERE z.ns = :ns AND z.name = g.name AND g.made = 0
+    RETURNING z.name, z.token, z.exp, z.since
+), i AS (
+    INSERT INTO {lock} (ns, name, token, owner, exp, ttl, since, label)
+    SELECT :ns, g.name, g.token, :owner, g.t + :ttl, :ttl, g.t, :label FROM g WHERE g.made = 1
+    ON CONFLICT (ns, name) DO NOTHING
+    RETURNING name, token, exp, since
+), e AS (
+    SELECT b.*, (b.free OR b.turn) AND b.waiters = 0 AS gives FROM b
+)
+UPDATE {lock} l SET
+    token = greatest(l.token, z.token), seats = CASE WHEN l.seats = 0 THEN :seats ELSE l.seats END,
+    changes = l.changes + 1, idle_since = NULL,
+    owner = CASE WHEN NOT e.gives THEN l.owner END, exp = CASE WHEN NOT e.gives THEN l.exp END,
+    since = CASE WHEN NOT e.gives THEN l.since END, label = CASE WHEN NOT e.gives THEN l.label END,
+    offered = CASE WHEN e.gives OR e.turn THEN 0 ELSE l.offered END,
+    ended_owner = CASE WHEN e.gives AND l.owner IS NOT NULL THEN l.owner ELSE l.ended_owner END,
+    ended_token = CASE WHEN e.gives AND l.owner IS NOT NULL THEN l.token ELSE l.ended_token END,
+    ended_why = CASE WHEN e.gives AND l.owner = :owner THEN {ENDED_RELEASED}
+                     WHEN e.gives AND l.owner IS NOT NULL THEN {ENDED_TAKEN}
+                     ELSE l.ended_why END
+FROM e CROSS JOIN (SELECT u.name, u.token, u.exp, u.since FROM u
+                   UNION ALL SELECT i.name, i.token, i.exp, i.since FROM i) z
+WHERE l.ns = :ns AND l.name = :name
+RETURNING 0, {DONE}, z.token, z.exp - e.t, e.t, z.since, NULL::bytea, {number}::bigint,
+    CASE WHEN e.turn AND NOT e.gives THEN 1 ELSE 0 END;
+-- :step look
+SELECT 0, d.outcome,
+       CASE WHEN d.outcome = {UNLIKE} THEN d.seats WHEN d.outcome = {FULL} THEN z.token ELSE d.token END,
+       CASE WHEN d.outcome = {FULL} THEN z.exp - d.t
+            WHEN d.exp > d.t OR NOT d.graced THEN d.exp - d.t
+            ELSE d.grace_end - d.t END,
+       d.t,
+       CASE WHEN d.outcome = {FULL} THEN z.since ELSE d.since END,
+       CASE WHEN d.outcome = {FULL} THEN z.label ELSE d.label END,
+       CASE WHEN d.outcome = {FULL} THEN {number} END
+FROM (
+    SELECT h.seats, h.token, h.exp, h.since, h.label, a.t, a.first, {graced} AS graced, {grace_end} AS grace_end,
+           CASE WHEN h.kind <> 0 THEN {KIND}
+                WHEN NOT {known} THEN {STRANGER}
+                WHEN h.withdrawn = :owner OR a.released
+                     OR NOT a.seen AND h.ended_why = {ENDED_RELEASED} AND h.ended_owner = :owner THEN {RELEASED}
+                WHEN a.t > :not_after AND a.runs THEN {LATE}
+                WHEN a.runs THEN {SKIPPED}
+                WHEN h.owner <> :owner AND h.exp > a.t THEN {HELD}
+                WHEN a.t > :not_after THEN {LATE}
+                WHEN {graced} AND (h.owner = :owner AND h.exp > a.t) IS NOT TRUE THEN {GRACE}
+                WHEN h.waiters <> 0 AND (h.owner = :owner AND h.exp > a.t) IS NOT TRUE THEN {QUEUED}
+                WHEN h.seats <> 0 AND h.seats <> :seats THEN {UNLIKE}
+                WHEN :seats > 0 AND a.taken >= :seats THEN {FULL}
+                ELSE {SKIPPED} END AS outcome
+    FROM {lock} h CROSS JOIN {meta} m CROSS JOIN (
+        SELECT max(c.t) AS t, count(z.exp) FILTER (WHERE z.exp > c.t) AS taken,
+               min(z.exp) FILTER (WHERE z.exp > c.t) AS first,
+               coalesce(bool_or(z.owner = :owner AND z.exp > c.t), false) AS runs,
+               coalesce(bool_or(z.owner = :owner OR z.ended_owner = :owner), false) AS seen,
+               coalesce(bool_or(z.ended_owner = :owner AND z.ended_why = {ENDED_RELEASED}), false) AS released
+        FROM (SELECT {now} AS t) c LEFT JOIN {lock} z ON {seat}) a
+    WHERE h.ns = :ns AND h.name = :name AND m.id = 1
+) d LEFT JOIN LATERAL (
+    SELECT z.name, z.token, z.exp, z.since, z.label FROM {lock} z WHERE {seat} AND z.exp = d.first LIMIT 1
+) z ON true
+WHERE d.outcome <> {SKIPPED};
+-- :step aside
+INSERT INTO {lock} (ns, name, token, idle_since)
+SELECT :ns, :name, m.fence_floor, {now} FROM {meta} m WHERE m.id = 1 AND {unwaited}
+ON CONFLICT (ns, name) DO NOTHING;
+-- :step first
+SELECT 1 FROM {lock} l WHERE l.ns = :ns AND l.name = :name AND l.kind = 0 FOR NO KEY UPDATE OFFSET 1;
+-- :step same 1
+-- :step same 2
+-- :step aside
+WITH s AS (
+    SELECT z.token, z.exp, z.since, z.label, {number} AS number, (z.exp > c.t) IS TRUE AS runs, c.t
+    FROM (SELECT {now} AS t) c CROSS JOIN {lock} z WHERE {seat} AND {number} < :seats
+), w AS (
+    SELECT z.ns, z.name FROM {lock} z
+    WHERE {seat} AND {number} < :seats AND (z.exp > {now}) IS NOT TRUE AND (SELECT count(*) FROM s) >= :seats
+    FOR NO KEY UPDATE SKIP LOCKED
+), x AS (
+    SELECT 1 FROM {lock} z WHERE (z.ns, z.name) = ANY (SELECT w.ns, w.name FROM w) LIMIT 1 FOR UPDATE SKIP LOCKED
+), d AS (
+    SELECT CASE WHEN :seats < 0 OR (SELECT count(*) FROM w) = 0
+                  OR (SELECT count(*) FROM w) + (SELECT count(*) FROM s WHERE s.runs) < :seats
+                  OR EXISTS (SELECT 1 FROM x) THEN {SKIPPED}
+                WHEN EXISTS (SELECT 1 FROM s WHERE s.runs) THEN {FULL}
+                ELSE {GUARDED} END AS outcome
+)
+SELECT 0, d.outcome, f.token, f.exp - f.t, {now}, f.since, f.label, f.number::bigint
+FROM d LEFT JOIN LATERAL (
+    SELECT s.token, s.exp, s.t, s.since, s.label, s.number FROM s
+    WHERE d.outcome = {FULL} AND s.exp = (SELECT min(s.exp) FROM s WHERE s.runs) LIMIT 1
+) f ON true;
+
+-- :block drain
+-- Are all seats of the lock empty? For one who has the turn, or for anyone while the lock's row is free and no one
+-- waits. If so, it says so in the row (seats = 0): DONE. From then on no one gets a seat, as long as another owner
+-- has the row. The last column is 1 if it is this owner's. Send acquire, which grants the lock to whoever has the turn. A
+-- turn that was broken or has run out gives no one more than that. Where a seat is held, that column says of which kind.
+-- The first step only looks. It names the seat whose lease ends last, or, without one, the holder of the row (HELD).
+-- The second one locks the row, and all seats as strongly as acquire does: no guard of a seat is open. The row may
+-- have counted more seats than the snapshot shows: then nothing is decided. All seats are written, also those that
+-- are empty. So the guard of a transaction with an older snapshot fails on them, as it does on a row that was granted
+-- to others. And no clock that steps back revives a lease that has run out.
+-- GUARDED: a seat that is not taken is locked by a transaction, perhaps by a writer that is gone in a moment.
+-- SKIPPED: try again. No row: the lock has none.
+-- It goes by the primary key, and reads all seats of the name.
+-- :step aside
+SELECT 0, d.outcome,
+       CASE WHEN d.seated THEN z.token ELSE d.token END, CASE WHEN d.seated THEN z.exp ELSE d.exp END - d.t, d.t,
+       CASE WHEN d.seated THEN z.since ELSE d.since END, CASE WHEN d.seated THEN z.label ELSE d.label END,
+       CASE WHEN d.seated THEN {number} END, CASE WHEN d.seated THEN d.seats WHEN d.ours THEN 1 ELSE 0 END
+FROM (
+    SELECT a.*, a.outcome = {HELD} AND a.last IS NOT NULL AS seated
+    FROM (
+        SELECT r.*,
+               CASE WHEN r.kind <> 0 THEN {KIND}
+                    WHEN NOT r.known THEN {STRANGER}
+                    WHEN NOT r.ours AND NOT r.free THEN {HELD}
+                    WHEN NOT r.ours AND r.waiters <> 0 THEN {QUEUED}
+                    WHEN r.seats = 0 THEN {DONE}
+                    WHEN r.last IS NOT NULL THEN {HELD}
+                    ELSE {SKIPPED} END AS outcome
+        FROM (
+            SELECT h.kind, h.token, h.exp, h.since, h.label, h.waiters, h.seats, c.t, {known} AS known,
+                   (h.owner = :owner AND h.exp > c.t) IS TRUE AS ours, (h.exp > c.t) IS NOT TRUE AS free,
+                   (SELECT max(z.exp) FROM {lock} z WHERE {seat} AND z.exp > c.t) AS last
+            FROM (SELECT {now} AS t) c CROSS JOIN {lock} h CROSS JOIN {meta} m
+            WHERE h.ns = :ns AND h.name = :name AND m.id = 1
+        ) r
+    ) a
+) d LEFT JOIN LATERAL (
+    SELECT z.name, z.token, z.exp, z.since, z.label FROM {lock} z WHERE {seat} AND z.exp = d.last LIMIT 1
+) z ON true
+WHERE d.outcome <> {SKIPPED};
+-- :step
+WITH k AS (
+    SELECT c.owner, c.token, c.exp, c.seats
+    FROM {lock} q JOIN {lock} c ON c.ns = q.ns AND c.name = q.name AND c.changes = q.changes CROSS JOIN {meta} m
+    WHERE q.ns = :ns AND q.name = :name AND c.kind = 0 AND c.seats <> 0
+      AND m.id = 1 AND {known} AND {durable}
+      AND ((c.owner = :owner AND c.exp > {now}) IS TRUE OR (c.owner IS NULL OR c.exp <= {now}) AND c.waiters = 0)
+    FOR UPDATE OF c SKIP LOCKED
+), s AS (
+    SELECT z.name, z.exp FROM k CROSS JOIN {lock} z WHERE {seat} FOR UPDATE OF z SKIP LOCKED
+), t AS (
+    SELECT k.*, {now} AS t, (SELECT count(*) FROM {lock} z WHERE {seat}) - (SELECT count(*) FROM s) AS locked,
+           (SELECT max(s.exp) FROM s) AS last
+    FROM k
+), a AS (
+    SELECT t.*, t.locked = 0 AND (t.last > t.t) IS NOT TRUE AS drained FROM t
+), e AS (
+    UPDATE {lock} z SET owner = NULL, exp = NULL, since = NULL, label = NULL,
+        ended_owner = CASE WHEN z.owner IS NULL THEN z.ended_owner ELSE z.owner END,
+        ended_token = CASE WHEN z.owner IS NULL THEN z.ended_token ELSE z.token END,
+        ended_why = CASE WHEN z.owner IS NULL THEN z.ended_why ELSE {ENDED_TAKEN} END,
+        idle_since = coalesce(z.idle_since, a.t)
+    FROM a WHERE {seat} AND a.drained
+), u AS (
+    UPDATE {lock} l SET seats = 0, changes = l.changes + 1,
+        idle_since = CASE WHEN l.owner IS NULL THEN a.t ELSE l.idle_since END
+    FROM a WHERE l.ns = :ns AND l.name = :name AND a.drained
+    RETURNING l.token
+)
+SELECT 0,
+       CASE WHEN u.token IS NOT NULL THEN {DONE}
+            WHEN z.name IS NOT NULL THEN {HELD}
+            WHEN a.locked > 0 THEN {GUARDED}
+            ELSE {SKIPPED} END,
+       CASE WHEN a.drained THEN a.token ELSE z.token END, CASE WHEN a.drained THEN a.exp ELSE z.exp END - a.t, a.t,
+       z.since, z.label, {number},
+       CASE WHEN u.token IS NULL THEN a.seats WHEN a.owner = :owner AND a.exp > a.t THEN 1 ELSE 0 END
+FROM a LEFT JOIN u ON true LEFT JOIN LATERAL (
+    SELECT z.name, z.token, z.exp, z.since, z.label FROM {lock} z
+    WHERE {seat} AND NOT a.drained
+      AND z.exp = (SELECT max(z.exp) FROM {lock} z WHERE {seat} AND z.exp > a.t) LIMIT 1
+) z ON true;
+-- :step same 1
+-- :step look
+SELECT 0, {SKIPPED}, h.token, h.exp - {now}, {now} FROM {lock} h WHERE h.ns = :ns AND h.name = :name;
+
+-- :block unseat
+-- The release of a seat whose request's answer is not known; as withdraw. Under the lock of the lock's row, for which
+-- it waits, it writes the tombstone (withdrawn): the request is granted nothing when it comes (RELEASED). It gives
+-- back the turn, if this owner has it, and the seat that it has.
+-- The first step waits: the snapshot of the next one shows what was committed meanwhile. Where that one has waited
+-- itself, and the row has counted more seats than the snapshot shows, nothing is decided: SKIPPED, send it again.
+-- DONE: it had a seat, or has had one. EARLY: there is no sign of it, but it may still come. The tombstone is no
+-- proof against a later arrival, because the next withdrawal replaces it. NEVER: not_after has passed, and it will
+-- never come. A turn is no sign of a seat.
+-- The row counts as idle from now on, as in withdraw. No row: the lock has none. The third step makes it, so that the
+-- tombstone has a place.
+-- It goes by the primary key, and reads all seats of the name.
+-- :step first
+SELECT 1 FROM {lock} l WHERE l.ns = :ns AND l.name = :name AND l.kind = 0 FOR NO KEY UPDATE OFFSET 1;
+-- :step
+WITH k AS (
+    SELECT c.kind, c.owner, c.token, c.exp, c.withdrawn
+    FROM {lock} q JOIN {lock} c ON c.ns = q.ns AND c.name = q.name AND c.changes = q.changes
+    WHERE q.ns = :ns AND q.name = :name
+    FOR NO KEY UPDATE OF c
+), o AS (
+    SELECT 1 FROM {lock} z WHERE {seat} AND (z.owner = :owner OR z.ended_owner = :owner)
+), f AS (
+    UPDATE {lock} z SET owner = NULL, exp = NULL, since = NULL, label = NULL,
+        ended_owner = z.owner, ended_token = z.token, ended_why = {ENDED_RELEASED}, idle_since = {now}
+    FROM k WHERE {seat} AND z.kind = 0 AND z.owner = :owner AND k.kind = 0
+), u AS (
+    UPDATE {lock} l SET owner = NULL, exp = NULL, since = NULL, label = NULL, withdrawn = :owner,
+        ended_owner = l.owner, ended_token = l.token, ended_why = {ENDED_RELEASED}, idle_since = {now}
+    FROM k WHERE l.ns = :ns AND l.name = :name AND k.kind = 0 AND k.owner = :owner
+), w AS (
+    UPDATE {lock} l SET idle_since = CASE WHEN k.owner IS NULL THEN {now} END, withdrawn = :owner
+    FROM k WHERE l.ns = :ns AND l.name = :name AND k.kind = 0 AND (k.owner = :owner) IS NOT TRUE
+      AND (k.withdrawn = :owner) IS NOT TRUE
+)
+SELECT 0,
+       CASE WHEN k.kind <> 0 THEN {KIND}
+            WHEN EXISTS (SELECT 1 FROM o) THEN {DONE}
+            WHEN {now} <= :not_after THEN {EARLY}
+            ELSE {NEVER} END,
+       k.token, k.exp - {now}, {now}
+FROM k;
+-- :step aside
+INSERT INTO {lock} (ns, name, token, idle_since)
+SELECT :ns, :name, m.fence_floor, {now} FROM {meta} m WHERE m.id = 1 AND {unwaited}
+ON CONFLICT (ns, name) DO NOTHING;
+-- :step same 1
+-- :step same 2
+-- :step look
+SELECT 0, {SKIPPED}, h.token, h.exp - {now}, {now} FROM {lock} h WHERE h.ns = :ns AND h.name = :name;

@@ -25,13 +25,15 @@ CREATE TABLE IF NOT EXISTS {migration} (
 );
 
 -- A row for each name that was ever locked. A release empties the row and keeps it, so that tokens only rise.
+-- Shared holders, and holders of slots, have seats: rows beside the lock's, with the lock's name, a byte 00, and the
+-- seat's number in three bytes. Names that users give have no byte 00.
 -- Times are microseconds since 1970 UTC by the server's running clock. There is no index on exp or token: so
 -- renewals stay HOT, and the guard relies on these columns being in no key.
 -- It has no CHECKs: PostgreSQL reads and compiles them anew for each statement, and five of them took a sixth of the
 -- time of acquire and release. The library checks what it writes, and the tokens that it reads.
 CREATE TABLE {lock} (
     ns bytea NOT NULL,                        -- at most 63 bytes
-    name bytea NOT NULL,                      -- 1 to 255 bytes
+    name bytea NOT NULL,                      -- 1 to 255 bytes; of a seat: 4 more, a byte 00 and its number
     kind smallint NOT NULL DEFAULT 0,         -- 0: a lease; this version refuses other kinds
     mode smallint NOT NULL DEFAULT 0,         -- of the holder, for kinds that have several
     owner bytea,                              -- 16 bytes, drawn for each acquire; NULL: free
@@ -47,10 +49,12 @@ CREATE TABLE {lock} (
     idle_since bigint,                        -- free since then, for the pruner; NULL: held
     waiters smallint NOT NULL DEFAULT 0,      -- 1: there are waiters, who come first
     next_ticket bigint NOT NULL DEFAULT 0,    -- of the queue: the next waiter's; 0 when none waits
-    changes bigint NOT NULL DEFAULT 0,        -- counts the changes of the queue
+    changes bigint NOT NULL DEFAULT 0,        -- counts the changes of the queue, and the seats granted
     client bytea,                             -- the holder's, if it waited in the queue
     offered smallint NOT NULL DEFAULT 0,      -- 1: the holder was offered the lock, and has not taken it up
     passes smallint NOT NULL DEFAULT 0,       -- so often in a row one client's own waiter came first
+    seats integer NOT NULL DEFAULT 0,         -- 0: none but the holder. -1: shared holders, or N: of N slots, may stand in
+                                              -- rows of their own
     PRIMARY KEY (ns, name)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 
@@ -101,7 +105,7 @@ CREATE TABLE {register} (
 -- ended, and the broken holder may look when others have come and gone.
 CREATE TABLE {broken} (
     ns bytea NOT NULL CHECK (octet_length(ns) <= 63),
-    name bytea NOT NULL CHECK (octet_length(name) >= 1 AND octet_length(name) <= 255),
+    name bytea NOT NULL CHECK (octet_length(name) >= 1 AND octet_length(name) <= 259), -- a seat's is longer
     token bigint NOT NULL CHECK (token > 0),  -- of the grant that was broken
     noted bigint NOT NULL,                    -- when: microseconds since 1970 UTC, the server's clock
     PRIMARY KEY (ns, name, token)

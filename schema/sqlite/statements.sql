@@ -30,6 +30,21 @@
 -- :define queued EXISTS (SELECT 1 FROM {waiter} w WHERE w.ns = :ns AND w.name = :name)
 -- The place of :owner in the queue, among those who live. NULL: it is not there.
 -- :define place (SELECT 1 + (SELECT count(*) FROM {waiter} w LEFT JOIN {client} p ON p.id = w.client WHERE w.ns = o.ns AND w.name = o.name AND w.ticket < o.ticket AND (w.client = :client OR p.alive_until > {now})) FROM {waiter} o WHERE o.ns = :ns AND o.name = :name AND o.owner = :owner)
+-- The rows of those who have a seat beside the lock (s): their keys, and a seat's number of its key. Bytes become numbers,
+-- and numbers bytes, by this list. Bytes that are put together are a text, until they are cast.
+-- :define bytes x'000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f202122232425262728292a2b2c2d2e2f303132333435363738393a3b3c3d3e3f404142434445464748494a4b4c4d4e4f505152535455565758595a5b5c5d5e5f606162636465666768696a6b6c6d6e6f707172737475767778797a7b7c7d7e7f808182838485868788898a8b8c8d8e8f909192939495969798999a9b9c9d9e9fa0a1a2a3a4a5a6a7a8a9aaabacadaeafb0b1b2b3b4b5b6b7b8b9babbbcbdbebfc0c1c2c3c4c5c6c7c8c9cacbcccdcecfd0d1d2d3d4d5d6d7d8d9dadbdcdddedfe0e1e2e3e4e5e6e7e8e9eaebecedeeeff0f1f2f3f4f5f6f7f8f9fafbfcfdfeff'
+-- :define seats s.ns = :ns AND s.name > CAST(:name || x'00' AS BLOB) AND s.name < CAST(:name || x'01' AS BLOB)
+-- :define seat_number ((instr({bytes}, substr(s.name, -3, 1)) - 1) * 65536 + (instr({bytes}, substr(s.name, -2, 1)) - 1) * 256 + instr({bytes}, substr(s.name, -1)) - 1)
+-- :define seat_key CAST(:name || x'00' || substr({bytes}, 1 + c.n / 65536, 1) || substr({bytes}, 1 + c.n / 256 % 256, 1) || substr({bytes}, 1 + c.n % 256, 1) AS BLOB)
+-- It is taken.
+-- :define seated s.owner IS NOT NULL AND s.exp > {now}
+-- The lowest number of a seat that is not taken.
+-- :define seat_free (SELECT min(c.n) FROM (SELECT 0 AS n UNION ALL SELECT {seat_number} + 1 FROM {lock} s WHERE {seats} AND {seated}) c WHERE NOT EXISTS (SELECT 1 FROM {lock} s WHERE s.ns = :ns AND s.name = {seat_key} AND {seated}))
+-- The row h of the lock is free, or this owner's.
+-- :define turn_ours (h.owner = :owner AND h.exp > {now}) IS TRUE
+-- :define turn_free (h.owner IS NULL OR h.exp <= {now})
+-- Another one has it, or others wait for it.
+-- :define turn_stays (h.exp > {now} AND (h.owner <> :owner OR h.waiters <> 0))
 -- Whom a release may pass the lock {lock} l on to: their tickets. They are the client's own first waiter in the queue, and
 -- the first one of all whose client lives. :next waits in the client alone, and may still be waiting.
 -- :define own_ticket (SELECT w.ticket FROM {waiter} w WHERE w.client = :client AND w.ns = l.ns AND w.name = l.name AND l.passes < {passes} AND EXISTS (SELECT 1 FROM {client} p WHERE p.id = :client AND p.alive_until > {now}) ORDER BY w.ticket LIMIT 1)
@@ -71,7 +86,7 @@ SELECT 0, CASE WHEN kind <> 0 THEN {KIND} ELSE {HELD} END, token, (exp - {now}) 
        since * 1000, label
 FROM {lock}
 WHERE ns = :ns AND name = :name
-  AND (kind <> 0 OR owner IS NOT NULL AND owner <> :owner AND exp > {now});
+  AND (kind <> 0 OR owner IS NOT NULL AND owner <> :owner AND exp > {now} AND seats = 0);
 -- :step write
 UPDATE {lock} SET
     token = CASE WHEN owner = :owner AND exp > {now} THEN token ELSE max(token + 1, {least_token}) END,
@@ -82,11 +97,11 @@ UPDATE {lock} SET
     owner = :owner, exp = {now} + :ttl / 1000, ttl = :ttl / 1000, label = :label, idle_since = NULL, offered = 0,
     client = CASE WHEN owner = :owner AND exp > {now} THEN client END
 WHERE ns = :ns AND name = :name AND kind = 0 AND (owner IS NULL OR owner = :owner OR exp <= {now})
-  AND (waiters = 0 OR owner = :owner AND exp > {now})
+  AND (waiters = 0 OR owner = :owner AND exp > {now}) AND (seats = 0 OR owner = :owner AND exp > {now})
   AND (ended_why <> {ENDED_RELEASED} OR ended_owner IS NOT :owner) AND withdrawn IS NOT :owner
   AND {now} * 1000 <= :not_after AND :grace IS NOT NULL AND EXISTS (SELECT 1 FROM {meta} WHERE id = 1);
 -- :step write
-SELECT 0, {DONE}, token, ttl * 1000, (exp - ttl) * 1000, since * 1000, label
+SELECT 0, CASE seats WHEN 0 THEN {DONE} ELSE {TURN} END, token, ttl * 1000, (exp - ttl) * 1000, since * 1000, label
 FROM {lock} WHERE ns = :ns AND name = :name AND changes() = 1;
 -- :step write
 INSERT INTO {lock} (ns, name, owner, token, exp, ttl, since, label)
@@ -99,8 +114,10 @@ SELECT 0,
             WHEN h.kind <> 0 THEN {KIND}
             WHEN {now} * 1000 > :not_after THEN {LATE}
             WHEN h.withdrawn = :owner OR h.ended_why = {ENDED_RELEASED} AND h.ended_owner = :owner THEN {RELEASED}
-            WHEN h.owner IS NOT NULL AND h.owner <> :owner AND h.exp > {now} THEN {HELD}
+            WHEN h.owner IS NOT NULL AND h.owner <> :owner AND h.exp > {now}
+                THEN CASE h.seats WHEN 0 THEN {HELD} ELSE {SEATED} END
             WHEN h.waiters <> 0 AND (h.owner = :owner AND h.exp > {now}) IS NOT TRUE THEN {QUEUED}
+            WHEN h.seats <> 0 AND (h.owner = :owner AND h.exp > {now}) IS NOT TRUE THEN {SEATED}
             ELSE {SKIPPED} END,
        h.token, (h.exp - {now}) * 1000, {now} * 1000, h.since * 1000, h.label
 FROM {meta} m LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name WHERE m.id = 1;
@@ -226,7 +243,7 @@ ORDER BY ns, name LIMIT :limit;
 -- It only reads, and :limit rows at most: without WAL a reader keeps a commit out.
 -- :step
 WITH p AS MATERIALIZED (
-    SELECT ns, name, kind, owner, token, exp, idle_since, waiters, next_ticket
+    SELECT ns, name, kind, owner, token, exp, idle_since, waiters, next_ticket, seats
     FROM {lock}
     WHERE (ns, name) > (:ns, :after) AND ns <> :own
     ORDER BY ns, name LIMIT :limit
@@ -237,7 +254,7 @@ WHERE p.kind = 0 AND p.exp <= {now} - :grace / 1000
 UNION ALL
 SELECT 0, {IDLE}, p.token, (p.idle_since - {now}) * 1000, {now} * 1000, p.idle_since * 1000, NULL, p.name, p.ns
 FROM p
-WHERE p.kind = 0 AND p.owner IS NULL AND p.waiters = 0 AND p.next_ticket = 0
+WHERE p.kind = 0 AND p.owner IS NULL AND p.waiters = 0 AND p.next_ticket = 0 AND p.seats = 0
   AND p.idle_since <= {now} - :idle / 1000
 UNION ALL
 SELECT 0, {DONE}, (SELECT count(*) FROM p), NULL, {now} * 1000, NULL, NULL, z.name, z.ns
@@ -267,7 +284,7 @@ UPDATE {meta} SET fence_floor = :floor WHERE id = 1 AND fence_floor < :floor;
 -- :step write
 DELETE FROM {lock}
 WHERE ns = :ns AND name = :name AND kind = 0 AND owner IS NULL
-  AND waiters = 0 AND next_ticket = 0 AND idle_since <= :cut / 1000 AND idle_since <= {now}
+  AND waiters = 0 AND next_ticket = 0 AND seats = 0 AND idle_since <= :cut / 1000 AND idle_since <= {now}
   AND token <= (SELECT fence_floor FROM {meta} WHERE id = 1)
 RETURNING 0, {DONE}, token;
 
@@ -668,7 +685,7 @@ WHERE ns = :ns AND name = :name AND kind = 0 AND owner = :owner AND exp > {now}
 -- :step durable
 SELECT 1 WHERE changes() = 1;
 -- :step write
-SELECT 0, {DONE}, token, ttl * 1000, (exp - ttl) * 1000, since * 1000, label
+SELECT 0, CASE seats WHEN 0 THEN {DONE} ELSE {TURN} END, token, ttl * 1000, (exp - ttl) * 1000, since * 1000, label
 FROM {lock} WHERE ns = :ns AND name = :name AND changes() = 1;
 -- :step write
 UPDATE {client} SET alive_until = 0
@@ -713,7 +730,8 @@ WHERE w.ns = :ns AND w.name = :name
 -- :step durable
 SELECT 1 FROM {lock} l WHERE l.ns = :ns AND l.name = :name AND l.owner = :owner;
 -- :step write
-SELECT 0, CASE WHEN l.owner = :owner AND l.offered = 0 THEN {DONE} WHEN l.owner <> :owner THEN {HELD} ELSE {SKIPPED} END,
+SELECT 0,
+       CASE WHEN l.owner = :owner AND l.offered = 0 THEN CASE l.seats WHEN 0 THEN {DONE} ELSE {TURN} END WHEN l.owner <> :owner THEN {HELD} ELSE {SKIPPED} END,
        l.token, CASE WHEN l.owner = :owner THEN l.ttl * 1000 ELSE (l.exp - {now}) * 1000 END,
        CASE WHEN l.owner = :owner THEN (l.exp - l.ttl) * 1000 ELSE {now} * 1000 END, l.since * 1000, l.label, {place},
        CASE WHEN l.offered = 1 AND l.owner <> :owner THEN l.client END,
@@ -847,5 +865,155 @@ SELECT 1 FROM {lock} l WHERE l.ns = :ns AND l.name = :name AND l.owner IS NOT NU
 SELECT 0, {DONE}, :token, NULL, {now} * 1000, NULL, NULL,
        (SELECT 1 + (SELECT count(*) FROM {waiter} w WHERE w.ns = o.ns AND w.name = o.name AND w.ticket < o.ticket)
         FROM {waiter} o WHERE o.ns = :ns AND o.name = :name AND o.owner = :next),
-       l.client, l.owner, CASE WHEN l.owner IS NOT NULL THEN l.token END, (l.exp - l.since) * 1000, 1 - l.offered
+       l.client, l.owner, CASE WHEN l.owner IS NOT NULL THEN l.token END, (l.exp - l.since) * 1000,
+       l.offered = 0 AND l.seats = 0
 FROM {lock} l WHERE l.ns = :ns AND l.name = :name;
+
+-- :block seat
+-- A seat for a shared holder (:seats = -1), or for the holder of one of N slots (:seats = N): a lease in a row of its own.
+-- It is granted while the lock's own row is free and no one queues, or to whom that row was granted: that is the turn. An
+-- exclusive holder has that row, and so keeps out who wants a seat. The row's token is drawn on, so that the tokens of all
+-- kinds rise together.
+-- The first step only reads. The second makes the lock's row where there is none. The third says why there is no seat, and
+-- behind it there is one: the one that this owner has already (the same request sent again), or that with the lowest number.
+-- The fifth step gives the turn back, unless others wait: then core passes it on. The turn ends as a release does, so that
+-- a request for it that comes late is granted nothing. Since nothing can come between, the seats are what the write
+-- transaction sees.
+-- An owner that ran out loses the row, so that a clock that steps back cannot revive it beside the new holder.
+-- An owner that has released its seat, or given up its turn without one, gets no other.
+-- Who has a seat already is answered even while another one has the row: it waits for this very seat to be empty.
+-- The last column: 1 if this owner has the turn still. No row: meta has none.
+-- :step
+SELECT 0, CASE WHEN kind <> 0 THEN {KIND} ELSE {HELD} END, token, (exp - {now}) * 1000, {now} * 1000,
+       since * 1000, label
+FROM {lock}
+WHERE ns = :ns AND name = :name
+  AND (kind <> 0 OR owner IS NOT NULL AND owner <> :owner AND exp > {now}
+                    AND NOT EXISTS (SELECT 1 FROM {lock} s WHERE {seats} AND :owner IN (s.owner, s.ended_owner)));
+-- :step write
+INSERT INTO {lock} (ns, name, token, idle_since)
+SELECT :ns, :name, m.fence_floor, {now}
+FROM {meta} m WHERE m.id = 1 AND {now} * 1000 <= :not_after AND :grace IS NOT NULL
+ON CONFLICT (ns, name) DO NOTHING;
+-- :step write
+WITH t AS (
+    SELECT h.*, (SELECT s.name FROM {lock} s WHERE {seats} AND s.owner = :owner AND s.exp > {now}) AS mine,
+           EXISTS (SELECT 1 FROM {lock} s
+                   WHERE {seats} AND s.ended_owner = :owner AND s.ended_why = {ENDED_RELEASED})
+           OR h.ended_owner IS :owner AND h.ended_why = {ENDED_RELEASED}
+              AND NOT EXISTS (SELECT 1 FROM {lock} s WHERE {seats} AND :owner IN (s.owner, s.ended_owner)) AS was_mine
+    FROM {lock} h WHERE h.ns = :ns AND h.name = :name
+), d AS (
+    SELECT h.*,
+           CASE WHEN h.kind <> 0 THEN {KIND}
+                WHEN {now} * 1000 > :not_after THEN {LATE}
+                WHEN h.withdrawn = :owner OR h.was_mine THEN {RELEASED}
+                WHEN h.mine IS NOT NULL THEN {DONE}
+                WHEN NOT {turn_ours} AND NOT {turn_free} THEN {HELD}
+                WHEN h.waiters <> 0 AND NOT {turn_ours} THEN {QUEUED}
+                WHEN h.seats <> 0 AND h.seats <> :seats THEN {UNLIKE}
+                WHEN :seats > 0 AND {seat_free} >= :seats THEN {FULL}
+                ELSE {DONE} END AS outcome
+    FROM t h
+)
+SELECT 0, d.outcome, CASE d.outcome WHEN {UNLIKE} THEN d.seats WHEN {FULL} THEN s.token ELSE d.token END,
+       (CASE d.outcome WHEN {FULL} THEN s.exp ELSE d.exp END - {now}) * 1000, {now} * 1000,
+       CASE d.outcome WHEN {FULL} THEN s.since ELSE d.since END * 1000,
+       CASE d.outcome WHEN {FULL} THEN s.label ELSE d.label END
+FROM d LEFT JOIN {lock} s ON d.outcome = {FULL} AND {seats} AND {seated}
+WHERE d.outcome <> {DONE}
+ORDER BY s.exp LIMIT 1;
+-- :step write
+INSERT INTO {lock} AS l (ns, name, owner, token, exp, ttl, since, label)
+SELECT :ns, coalesce((SELECT s.name FROM {lock} s WHERE {seats} AND s.owner = :owner AND s.exp > {now}),
+                     (SELECT {seat_key} FROM (SELECT {seat_free} AS n) c)),
+       :owner, max(h.token + 1, {least_token}), {now} + :ttl / 1000, :ttl / 1000, {now}, :label
+FROM {lock} h JOIN {meta} m ON m.id = 1
+WHERE h.ns = :ns AND h.name = :name
+ON CONFLICT (ns, name) DO UPDATE SET
+    token = CASE WHEN l.owner = :owner AND l.exp > {now} THEN l.token ELSE max(l.token + 1, excluded.token) END,
+    since = CASE WHEN l.owner = :owner AND l.exp > {now} THEN l.since ELSE excluded.since END,
+    ended_owner = CASE WHEN l.owner IS NULL OR l.owner = :owner AND l.exp > {now} THEN l.ended_owner ELSE l.owner END,
+    ended_token = CASE WHEN l.owner IS NULL OR l.owner = :owner AND l.exp > {now} THEN l.ended_token ELSE l.token END,
+    ended_why = CASE WHEN l.owner IS NULL OR l.owner = :owner AND l.exp > {now} THEN l.ended_why ELSE {ENDED_TAKEN} END,
+    owner = :owner, exp = excluded.exp, ttl = excluded.ttl, label = excluded.label, idle_since = NULL;
+-- :step write
+UPDATE {lock} AS h SET
+    token = max(h.token, (SELECT s.token FROM {lock} s WHERE {seats} AND s.owner = :owner)),
+    seats = :seats, changes = h.changes + 1,
+    ended_owner = CASE WHEN h.owner IS NOT NULL AND NOT {turn_stays} THEN h.owner ELSE h.ended_owner END,
+    ended_token = CASE WHEN h.owner IS NOT NULL AND NOT {turn_stays} THEN h.token ELSE h.ended_token END,
+    ended_why = CASE WHEN h.owner IS NULL OR {turn_stays} THEN h.ended_why
+                     WHEN {turn_ours} THEN {ENDED_RELEASED} ELSE {ENDED_TAKEN} END,
+    owner = CASE WHEN {turn_stays} THEN h.owner END, exp = CASE WHEN {turn_stays} THEN h.exp END,
+    since = CASE WHEN {turn_stays} THEN h.since END, label = CASE WHEN {turn_stays} THEN h.label END,
+    offered = CASE WHEN {turn_stays} AND NOT {turn_ours} THEN h.offered ELSE 0 END, idle_since = NULL
+WHERE h.ns = :ns AND h.name = :name;
+-- :step write
+SELECT 0, {DONE}, s.token, s.ttl * 1000, (s.exp - s.ttl) * 1000, s.since * 1000, s.label, {seat_number},
+       h.owner IS :owner
+FROM {lock} h JOIN {lock} s ON {seats} AND s.owner = :owner
+WHERE h.ns = :ns AND h.name = :name;
+
+-- :block drain
+-- Are all seats of the lock empty? Then there are none any more (seats = 0), and the owner of the lock's row holds it alone:
+-- no one takes a seat but who has that row. For who has it, or for a row that is free.
+-- The first step only reads: a holder whose lease runs, the last one to end. What ran out is taken from its holder, so that
+-- a clock that steps back cannot revive it. No row: the lock has none.
+-- :step
+SELECT 0, {HELD}, s.token, (s.exp - {now}) * 1000, {now} * 1000, s.since * 1000, s.label, {seat_number}, h.seats
+FROM {lock} h JOIN {lock} s ON {seats} AND {seated}
+WHERE h.ns = :ns AND h.name = :name AND h.seats <> 0
+  AND ({turn_ours} OR NOT {turn_free} OR h.waiters = 0)
+ORDER BY s.exp DESC LIMIT 1;
+-- :step write
+UPDATE {lock} AS h SET seats = 0, changes = changes + 1, idle_since = CASE WHEN h.owner IS NULL THEN {now} END
+WHERE h.ns = :ns AND h.name = :name AND h.kind = 0 AND h.seats <> 0
+  AND ({turn_ours} OR {turn_free} AND h.waiters = 0)
+  AND NOT EXISTS (SELECT 1 FROM {lock} s WHERE {seats} AND {seated});
+-- :step write
+UPDATE {lock} AS s SET owner = NULL, exp = NULL, since = NULL, label = NULL,
+    ended_owner = owner, ended_token = token, ended_why = {ENDED_TAKEN}, idle_since = {now}
+WHERE {seats} AND s.owner IS NOT NULL AND changes() = 1;
+-- :step write
+SELECT 0,
+       CASE WHEN h.kind <> 0 THEN {KIND}
+            WHEN h.seats = 0 THEN {DONE}
+            WHEN NOT {turn_ours} AND NOT {turn_free} THEN {HELD}
+            WHEN NOT {turn_ours} AND h.waiters <> 0 THEN {QUEUED}
+            ELSE {SKIPPED} END,
+       h.token, (h.exp - {now}) * 1000, {now} * 1000, h.since * 1000, h.label
+FROM {lock} h WHERE h.ns = :ns AND h.name = :name;
+
+-- :block unseat
+-- As withdraw, for a `seat` whose answer is not known. It gives back the seat that this owner was granted, and the lock's
+-- row if it has that, and writes the tombstone there.
+-- :step write
+DELETE FROM {waiter} WHERE ns = :ns AND name = :name AND owner = :owner;
+-- :step write
+INSERT INTO {lock} AS l (ns, name, token, idle_since, waiters, withdrawn)
+SELECT :ns, :name, m.fence_floor, {now}, {queued}, :owner FROM {meta} m WHERE m.id = 1
+ON CONFLICT (ns, name) DO UPDATE SET
+    ended_token = CASE WHEN l.owner = :owner THEN l.token ELSE l.ended_token END,
+    ended_owner = CASE WHEN l.owner = :owner THEN l.owner ELSE l.ended_owner END,
+    ended_why = CASE WHEN l.owner = :owner THEN {ENDED_RELEASED} ELSE l.ended_why END,
+    withdrawn = :owner,
+    idle_since = CASE WHEN l.owner IS NULL OR l.owner = :owner THEN {now} END,
+    since = CASE WHEN l.owner = :owner THEN NULL ELSE l.since END,
+    label = CASE WHEN l.owner = :owner THEN NULL ELSE l.label END,
+    exp = CASE WHEN l.owner = :owner THEN NULL ELSE l.exp END,
+    owner = CASE WHEN l.owner = :owner THEN NULL ELSE l.owner END,
+    waiters = {queued}, changes = l.changes + 1, next_ticket = l.next_ticket * {queued}
+WHERE l.kind = 0 AND (l.owner = :owner OR l.withdrawn IS NOT :owner);
+-- :step write
+UPDATE {lock} AS s SET owner = NULL, exp = NULL, since = NULL, label = NULL,
+    ended_owner = owner, ended_token = token, ended_why = {ENDED_RELEASED}, idle_since = {now}
+WHERE {seats} AND s.owner = :owner;
+-- :step write
+SELECT 0,
+       CASE WHEN h.kind <> 0 THEN {KIND}
+            WHEN EXISTS (SELECT 1 FROM {lock} s WHERE {seats} AND s.ended_owner = :owner) THEN {DONE}
+            WHEN {now} * 1000 <= :not_after THEN {EARLY}
+            ELSE {NEVER} END,
+       h.token, (h.exp - {now}) * 1000, {now} * 1000
+FROM {meta} m LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name WHERE m.id = 1;

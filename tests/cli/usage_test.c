@@ -127,11 +127,9 @@ TEST(test_what_comes_later_is_refused_by_name, ON_SQLITE)
                                         "metrics",
                                         "completion bash",
                                         "help waits",
-                                        "run -s a true",
                                         "acquire -s a",
                                         "run -l b a true",
-                                        "acquire --slots 3 a",
-                                        "run --slots 2 a true"};
+                                        "acquire --slots 3 a"};
 
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
         assert_says(64, "", "not available in this version yet", "sqlock %s", lines[i]);

@@ -42,8 +42,6 @@ static void begin_members(struct world *w)
 }
 
 #define MAJORITY_TEST(...) TEST_AFTER(begin_members, __VA_ARGS__)
-/* Of what the recipe decides, whatever the members are. */
-#define RECIPE_TEST(...) TEST_WITH(CORE_TRIED, begin_members, __VA_ARGS__)
 
 /* The first n members, as a program sees them; those in `down`, a sum of powers of two, are not
  * there. */
@@ -121,7 +119,7 @@ MAJORITY_TEST(test_majority_is_held_and_given_back_on_all_members)
         assert_true(is_free(managers[1][i], NAME));
 }
 
-RECIPE_TEST(test_one_member_may_be_down_and_not_two)
+MAJORITY_TEST(test_one_member_may_be_down_and_not_two)
 {
     majority_lock *lock, *none = NULL;
 
@@ -141,7 +139,7 @@ RECIPE_TEST(test_one_member_may_be_down_and_not_two)
     }
 }
 
-RECIPE_TEST(test_minority_is_given_back)
+MAJORITY_TEST(test_minority_is_given_back)
 {
     struct majority set = members_of(0, 3, 0), four = members_of(0, 4, 0);
     majority_lock *none = NULL;
@@ -189,7 +187,7 @@ MAJORITY_TEST(test_member_that_came_back_is_mended)
 }
 
 /* Who holds the mended member may have come and gone meanwhile. */
-RECIPE_TEST(test_lock_that_was_lost_for_a_moment_stays_lost)
+MAJORITY_TEST(test_lock_that_was_lost_for_a_moment_stays_lost)
 {
     struct majority one = members_of(0, 3, 1), two = members_of(1, 3, 2);
     majority_lock *lock = hold(&one, RENEW_MS), *next;
@@ -224,7 +222,7 @@ MAJORITY_TEST(test_P2_tokens_rise_from_quorum_to_quorum)
 
 /* It was on its way when its lease ended, and set one register. Nobody has that number as a token.
  */
-RECIPE_TEST(test_P2_number_that_a_slow_holder_left_is_passed)
+MAJORITY_TEST(test_P2_number_that_a_slow_holder_left_is_passed)
 {
     struct majority all = members_of(0, 3, 0), others = members_of(0, 3, 1);
     majority_lock *lock = hold(&all, 0);
@@ -241,7 +239,7 @@ RECIPE_TEST(test_P2_number_that_a_slow_holder_left_is_passed)
     ok(majority_end(&lock, &said));
 }
 
-RECIPE_TEST(test_register_that_others_use_is_none_of_a_member)
+MAJORITY_TEST(test_register_that_others_use_is_none_of_a_member)
 {
     static const char *const texts[] = {
         "7",
@@ -286,7 +284,7 @@ static int try_beside_one_that_forgets(size_t n, size_t quorum)
 }
 
 /* Two quorums share it alone: the limit that recipes/README.md names. */
-RECIPE_TEST(test_three_members_have_two_holders_when_one_forgets)
+MAJORITY_TEST(test_three_members_have_two_holders_when_one_forgets)
 {
     assert_int_equal(try_beside_one_that_forgets(3, 2), 1);
 }
@@ -297,7 +295,7 @@ MAJORITY_TEST(test_P1_four_members_with_a_quorum_of_three_survive_one_that_forge
 }
 
 /* Its token too: of two registers that the quorums share, one still knows it. */
-RECIPE_TEST(test_P2_token_is_known_to_four_members_when_one_forgets)
+MAJORITY_TEST(test_P2_token_is_known_to_four_members_when_one_forgets)
 {
     struct majority one = members_of(0, 4, 8), two = members_of(1, 4, 4);
     majority_lock *lock;
@@ -376,7 +374,7 @@ static void *end_later(void *arg)
     return majority_end(&lock, NULL) == 0 ? arg : NULL;
 }
 
-RECIPE_TEST(test_waiter_gets_a_majority_that_is_given_back)
+MAJORITY_TEST(test_waiter_gets_a_majority_that_is_given_back)
 {
     struct majority one = members_of(0, 3, 0), two = members_of(1, 3, 0);
     majority_lock *lock = hold(&one, 0);

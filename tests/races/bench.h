@@ -50,16 +50,17 @@ typedef struct request {
     int64_t waits;             /* 0: it is not to be queued */
     int64_t session;           /* of beat. 1: it listens */
     const unsigned char *next; /* of pass: one more that may get the lock; NULL: no one */
+    int64_t seats;             /* of seat: -1, or how many slots there are */
 } request;
 
-enum { CELLS = 6 };
+enum { CELLS = 13 };
 
 typedef struct answer {
     int rows; /* 0: none came; then error tells whether something went wrong */
     union {
         int64_t cell[CELLS]; /* by their SQLOCK_COL_ numbers */
         struct {
-            int64_t index, outcome, token, left, now, since;
+            int64_t index, outcome, token, left, now, since, label, seat, kept, next[3], grant;
         };
     };
     char error[32]; /* SQLSTATE, or SQLite's name for the error; "" for none */
@@ -124,7 +125,7 @@ request request_of(char owner, int64_t ttl);
 /* Every `from` becomes `to`; *hits counts them. Frees text; the result is the caller's. */
 char *replaced(char *text, const char *from, const char *to, int *hits);
 /* sqlock_outcome as a race says it. */
-#define N_OUTCOMES (SQLOCK_OUT_QUEUED + 1)
+#define N_OUTCOMES (SQLOCK_OUT_FULL + 1)
 extern const char *const outcomes[N_OUTCOMES];
 /* The texts of these live until the test's teardown. */
 char *fill(const char *text);

@@ -165,7 +165,9 @@ static int is_by_key(const char *node)
     if (cond == NULL || (next != NULL && cond > next))
         return 0;
     snprintf(line, sizeof line, "%.*s", (int)strcspn(cond, "\n"), cond);
-    return strstr(line, "(ns = ") != NULL && strstr(line, "(name = ") != NULL;
+    return strstr(line, "(ns = ") != NULL &&
+           (strstr(line, "(name = ") != NULL ||
+            (strstr(line, "(name > ") != NULL && strstr(line, "(name < ") != NULL));
 }
 
 static const char *plan_in_words(const char *json)

@@ -8,7 +8,7 @@
 request request_of(char owner, int64_t ttl)
 {
     request r = {"app", "job", 3, 3,    {0}, 0, ttl, INT64_MAX, INT64_MAX,
-                 0,     0,     0, NULL, {0}, 1, 0,   NULL};
+                 0,     0,     0, NULL, {0}, 1, 0,   NULL,      -1};
     memset(r.owner, owner, sizeof r.owner);
     memset(r.client, owner, sizeof r.client);
     return r;
@@ -62,10 +62,10 @@ static char *put_table(char *text, const char *table)
 }
 
 const char *const outcomes[N_OUTCOMES] = {
-    "none",   "done",  "held",   "skipped", "late",     "released", "broken",
-    "reaped", "taken", "gone",   "expired", "kind",     "guarded",  "stranger",
-    "never",  "early", "idle",   "stale",   "conflict", "grace",    "readonly",
-    "weak",   "unfit", "denied", "24",      "behind",   "queued"};
+    "none",  "done",   "held",     "skipped", "late",     "released", "broken", "reaped",
+    "taken", "gone",   "expired",  "kind",    "guarded",  "stranger", "never",  "early",
+    "idle",  "stale",  "conflict", "grace",   "readonly", "weak",     "unfit",  "denied",
+    "24",    "behind", "queued",   "seated",  "turn",     "unlike",   "full"};
 
 /* {DONE}, {ENDED_RELEASED}: the numbers that schema/embed.awk puts into the statements. */
 static char *put_number(char *text, const char *before, const char *name, int number)
@@ -217,6 +217,7 @@ static sqlock_value parameter(const char *param, const request *r)
         {"gives", integer(1)},
         {"alive", integer(60000 * MS)},
         {"session", integer(r->session)},
+        {"seats", integer(r->seats)},
     };
     for (size_t i = 0; i < COUNT(known); i++)
         if (is_named(param, known[i].name))

@@ -40,10 +40,11 @@ static void put_parameter(request *r, const char *name, const char *text)
     const struct {
         const char *name;
         int64_t *to, unit;
-    } numbers[] = {
-        {"ttl", &r->ttl, MS},       {"grace", &r->grace, MS}, {"token", &r->token, 1},
-        {"cut", &r->cut, 1},        {"floor", &r->floor, 1},  {"lift", &r->lift, 1},
-        {"expected", &r->token, 1}, {"waits", &r->waits, 1},  {"session", &r->session, 1}};
+    } numbers[] = {{"ttl", &r->ttl, MS},        {"grace", &r->grace, MS},
+                   {"token", &r->token, 1},     {"cut", &r->cut, 1},
+                   {"floor", &r->floor, 1},     {"lift", &r->lift, 1},
+                   {"expected", &r->token, 1},  {"waits", &r->waits, 1},
+                   {"session", &r->session, 1}, {"seats", &r->seats, 1}};
     for (size_t i = 0; i < COUNT(numbers); i++)
         if (strcmp(name, numbers[i].name) == 0) {
             *numbers[i].to = amount(text) * numbers[i].unit;
@@ -130,8 +131,9 @@ static void compare(struct session *k, answer *got, int rows, const char *expect
         return;
     }
     of->a = got[0];
-    if ((k->rest.stmt == SQLOCK_STMT_ACQUIRE || k->rest.stmt == SQLOCK_STMT_QUEUE) && got[0].rows &&
-        got[0].outcome == SQLOCK_OUT_DONE)
+    if ((k->rest.stmt == SQLOCK_STMT_ACQUIRE || k->rest.stmt == SQLOCK_STMT_QUEUE ||
+         k->rest.stmt == SQLOCK_STMT_SEAT) &&
+        got[0].rows && (got[0].outcome == SQLOCK_OUT_DONE || got[0].outcome == SQLOCK_OUT_TURN))
         of->r.token = got[0].token;
     expect_one(&got[0], expected);
 }

@@ -89,7 +89,8 @@ static const char *word_of_requested(const char *name, const char *field)
         const char *field;
         int64_t value;
     } fields[] = {{"token", k->r.token}, {"not_after", k->not_after}, {"got", k->a.token},
-                  {"left", k->a.left},   {"now", k->a.now},           {"since", k->a.since}};
+                  {"left", k->a.left},   {"now", k->a.now},           {"since", k->a.since},
+                  {"seat", k->a.seat},   {"kept", k->a.kept},         {"grant", k->a.grant}};
     for (size_t i = 0; i < COUNT(fields); i++)
         if (strcmp(fields[i].field, field) == 0)
             return textf("%lld", (long long)fields[i].value);

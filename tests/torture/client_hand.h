@@ -37,6 +37,7 @@
     X(CHANCE_START, "start", 200)     /* release and renew by an event loop */                     \
     X(CHANCE_CANCEL, "cancel", 50)    /* cancel what an event loop waits for */                    \
     X(CHANCE_FORGET, "forget", 1)     /* free without release */                                   \
+    X(CHANCE_SHARE, "share", 500)     /* take it shared, if it is a name for that */               \
     X(CHANCE_SWAP, "swap", 100)       /* give it back and take another one in one call */          \
     X(CHANCE_TWO, "two", 50)          /* take two names in one call, and give both back in one */  \
     X(CHANCE_GIVE_BACK, "give-back", 200) /* release what is unsure, in place of settling it */    \

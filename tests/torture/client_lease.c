@@ -417,10 +417,17 @@ static void take_two(struct hand *h, int way)
     h->at = &h->now;
 }
 
+/* Of the others, order in the queue is judged. */
+static bool is_shared(uint32_t name)
+{
+    return name % 5 == 3;
+}
+
 static void take_one(struct hand *h, int way)
 {
     const bool manual = hand_dares(h, CHANCE_MANUAL);
     const uint32_t name = hand_name(h);
+    const bool shares = is_shared(name) && hand_dares(h, CHANCE_SHARE);
     const char *word = text("n%" PRIu32, name);
     sqlock_holder holder;
     sqlock_acquire_opts opts = take_opts(h, way != 0, manual, &holder);
@@ -428,7 +435,8 @@ static void take_one(struct hand *h, int way)
     sqlock_error err = {0};
     int rc;
 
-    hand_fetch(h, V_ACQUIRE, name, 0);
+    opts.mode = shares ? SQLOCK_SHARED : SQLOCK_EXCLUSIVE;
+    hand_fetch(h, shares ? V_SHARE : V_ACQUIRE, name, 0);
     rc = way == 2 ? acquire_by_loop(h, word, &opts, &lock, &err)
                   : sqlock_acquire(h->m, word, &opts, &lock, &err);
     taken(h, lock, rc, &holder, &err, way);

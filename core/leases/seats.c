@@ -1,0 +1,200 @@
+/* Locks with several holders: shared ones, and those of slots. Each has a seat, a row beside the
+ * lock's own. Whoever has that row has the turn: to take a seat, or to wait until all seats are
+ * empty, and then to hold the lock alone. The queue is for the turn, so a waiting exclusive holder
+ * keeps later shared ones behind it (P21). After the fair read-write locks that let readers and
+ * writers through one turnstile. */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/engine/locks.h"
+#include "core/engine/queue.h"
+#include "core/leases/acquire.h"
+#include "core/leases/leases.h"
+
+#define LOOK_LEAST_US INT64_C(2000)
+#define LOOK_MOST_US  INT64_C(20000)
+
+int seats_send(sqlock_op *op, int64_t now)
+{
+    sqlock_lock *lock = op->lock;
+    const char *label = lock_label(lock);
+
+    lock_sit(lock, -1);
+    op->acquire.not_after = verb_not_after(op, lock, now);
+    return OP_SEND(op, SQLOCK_STMT_SEAT, value_bytes(lock->ns, lock->ns_len),
+                   value_bytes(lock->name, lock->name_len),
+                   value_bytes(lock->owner, sizeof lock->owner), value_int(lock->lease.ttl),
+                   value_int(op->acquire.not_after), value_int(op->m->grace_us),
+                   value_bytes(label, strlen(label)), value_int(lock->mode));
+}
+
+int seats_send_drain(sqlock_op *op)
+{
+    const sqlock_lock *lock = op->lock;
+
+    return OP_SEND(op, SQLOCK_STMT_DRAIN, value_bytes(lock->ns, lock->ns_len),
+                   value_bytes(lock->name, lock->name_len),
+                   value_bytes(lock->owner, sizeof lock->owner));
+}
+
+int seats_is_turn(const sqlock_op *op, const struct answer *a)
+{
+    return a->outcome == SQLOCK_OUT_TURN ||
+           (a->outcome == SQLOCK_OUT_DONE && op->lock->mode != SQLOCK_EXCLUSIVE &&
+            op->lock->seat < 0);
+}
+
+/* If it ends without the lock, its place gives the turn back. */
+void seats_turn(sqlock_op *op, const struct answer *a, int64_t now)
+{
+    op->acquire.has_turn = 1;
+    op->acquire.turned = a->sent;
+    op->acquire.turn_left = a->left;
+    op->retries_at_once = 0;
+    if (queue_enter(op, 0))
+        op->in_queue->sent = 1;
+    op->phase = op->lock->mode != SQLOCK_EXCLUSIVE ? ACQUIRE_SEAT : ACQUIRE_DRAIN;
+    op_again(op, now);
+}
+
+/* A request for a seat may get one. For the lock alone the drain says who is in the way. */
+void seats_found(sqlock_op *op, int64_t now)
+{
+    op->acquire.has_turn = 0;
+    op->phase = op->lock->mode != SQLOCK_EXCLUSIVE ? ACQUIRE_SEAT : ACQUIRE_DRAIN;
+    op_again(op, now);
+}
+
+/* How many: in words. */
+static const char *seats_name(int64_t kind, char *out, size_t size)
+{
+    if (kind > 0)
+        snprintf(out, size, "%lld slots", (long long)kind);
+    else
+        snprintf(out, size, "a shared lock");
+    return out;
+}
+
+static void seats_refuse(sqlock_op *op, int64_t stands)
+{
+    char has[40], wants[40];
+
+    op->unsure = 0;
+    op_done(op,
+            sqlock_error_set(&op->err, SQLOCK_EREFUSED, 0, "the lock is in use as %s, not as %s",
+                             seats_name(stands, has, sizeof has),
+                             op->lock->mode == SQLOCK_EXCLUSIVE
+                                 ? "an exclusive one"
+                                 : seats_name(op->lock->mode, wants, sizeof wants)));
+}
+
+/* The turn was kept, for others wait. It is freed, and the first of them is called. */
+static void seats_take(sqlock_op *op, const struct answer *a)
+{
+    sqlock_lock *lock = op->lock;
+
+    lock_sit(lock, rows_int(a->rows, 0, SQLOCK_COL_SEAT, 0));
+    op->acquire.has_turn = 0;
+    if (rows_int(a->rows, 0, SQLOCK_COL_KEPT, 0) != 0)
+        queue_give_back(lock, lock->owner);
+}
+
+int seats_answered(sqlock_op *op, const struct answer *a, int64_t now)
+{
+    if (verb_looks_again(op, a))
+        return 1;
+    switch (a->outcome) {
+    case SQLOCK_OUT_DONE:
+        seats_take(op, a);
+        return 0;
+    case SQLOCK_OUT_UNLIKE:
+        op->acquire.unlike = a->token;
+        op->phase = ACQUIRE_DRAIN;
+        op_again(op, now);
+        return 1;
+    case SQLOCK_OUT_FULL:
+        acquire_refused(op, SQLOCK_EBUSY, a, now);
+        return 1;
+    case SQLOCK_OUT_GUARDED:
+        acquire_refused(op, SQLOCK_EGUARDED, a, now);
+        return 1;
+    case SQLOCK_OUT_HELD:
+    case SQLOCK_OUT_QUEUED:
+        op->acquire.has_turn = 0; /* it ran out */
+        return 0;
+    default:
+        return 0;
+    }
+}
+
+/* The first look only reads, and says of which kind the seat is. */
+static void seats_stand(sqlock_op *op, const struct answer *a, int64_t now)
+{
+    int64_t kind = rows_int(a->rows, 0, SQLOCK_COL_SEATS, SQLOCK_SHARED);
+
+    if (op->acquire.unlike != 0 || kind != SQLOCK_SHARED)
+        seats_refuse(op, kind);
+    else
+        acquire_refused(op, SQLOCK_EBUSY, a, now);
+}
+
+void seats_drained(sqlock_op *op, const struct answer *a, int64_t now)
+{
+    if (verb_looks_again(op, a))
+        return;
+    switch (a->outcome) {
+    case SQLOCK_OUT_DONE:
+        op->acquire.unlike = 0;
+        op->retries_at_once = 0;
+        op->phase = ACQUIRE_GRANT;
+        op_again(op, now);
+        return;
+    case SQLOCK_OUT_GUARDED:
+        acquire_refused(op, SQLOCK_EGUARDED, a, now);
+        return;
+    case SQLOCK_OUT_SKIPPED:
+        acquire_in_the_way(op, now);
+        return;
+    case SQLOCK_OUT_HELD:
+        if (rows_int(a->rows, 0, SQLOCK_COL_SEAT, -1) >= 0) {
+            seats_stand(op, a, now);
+            return;
+        }
+        if (!op->acquire.has_turn) { /* another has the turn, and no one stands there any more */
+            acquire_refused(op, SQLOCK_EBUSY, a, now);
+            return;
+        }
+        break;
+    case SQLOCK_OUT_KIND:
+        op_unknown_kind(op);
+        return;
+    case SQLOCK_OUT_STRANGER:
+        op_handshake(op, now);
+        return;
+    default:
+        break;
+    }
+    op->acquire.has_turn = 0; /* others were quicker: look from the beginning */
+    op->acquire.unlike = 0;
+    op->phase = ACQUIRE_GRANT;
+    op_retry_at_once(op, now);
+}
+
+/* Without the turn it queues for that. With it, it looks again and again: no one else can. What was
+ * granted as a lock is first made as short as a turn. */
+int seats_wait(sqlock_op *op, int64_t left, int64_t now)
+{
+    int64_t pause = LOOK_LEAST_US << (op->acquire.looks < 4 ? op->acquire.looks : 4);
+
+    if (!op->acquire.has_turn)
+        return 0;
+    op->acquire.looks++;
+    if (op->acquire.turn_left > LOCK_TURN_US ||
+        now - op->acquire.turned > time_min(op->lock->lease.ttl, LOCK_TURN_US) / 3)
+        op->phase = ACQUIRE_TURN;
+    pause = time_min(pause, LOOK_MOST_US);
+    if (left > 0)
+        pause = time_min(pause, left);
+    op_again(op, now + pause);
+    return 1;
+}

@@ -1,0 +1,452 @@
+/* P24: locks with several holders: shared ones, and slots. */
+#define SUITE_NEEDS QUEUES
+#include <sqlock/admin.h>
+#include <sqlock/import.h>
+#include <sqlock/transaction.h>
+
+#include "tests/drivers/suite_in_transaction.h"
+
+static sqlock_acquire_opts mode_opts(int64_t mode, int32_t wait_ms)
+{
+    sqlock_acquire_opts opts = wait_opts(wait_ms, 0, 0);
+
+    opts.mode = mode;
+    return opts;
+}
+
+static sqlock_lock *sit(sqlock *m, const char *name, int64_t mode)
+{
+    sqlock_acquire_opts opts = mode_opts(mode, 10000);
+
+    return take_with(m, name, &opts);
+}
+
+/* What a try says; what it got is given back. */
+static int try_mode(sqlock *m, const char *name, int64_t mode)
+{
+    sqlock_acquire_opts opts = mode_opts(mode, 0);
+    sqlock_lock *lock = NULL;
+    int code = sqlock_acquire(m, name, &opts, &lock, &said);
+
+    if (code == SQLOCK_OK)
+        give(keep(lock));
+    return code;
+}
+
+TEST(test_P24_shared_holders_stand_beside_each_other, m, other)
+{
+    sqlock_lock *first = sit(m, "door", SQLOCK_SHARED), *second = sit(other, "door", SQLOCK_SHARED);
+
+    assert_int_equal(sqlock_lock_slot(first), 0);
+    assert_int_equal(sqlock_lock_slot(second), 1);
+    assert_string_equal(sqlock_lock_name(second), "door");
+    assert_true(sqlock_lock_token(second) > sqlock_lock_token(first));
+    says(SQLOCK_EBUSY, try_once(other, "door"));
+    give(first);
+    says(SQLOCK_EBUSY, try_once(m, "door"));
+    give(second);
+    assert_true(is_free(m, "door"));
+}
+
+TEST(test_P24_exclusive_holder_keeps_shared_ones_out, m, other)
+{
+    sqlock_lock *alone = take(m, "door"), *shared;
+    int64_t token = sqlock_lock_token(alone);
+
+    assert_int_equal(sqlock_lock_slot(alone), -1);
+    assert_int_equal(try_mode(other, "door", SQLOCK_SHARED), SQLOCK_EBUSY);
+    give(alone);
+    shared = sit(other, "door", SQLOCK_SHARED);
+    assert_true(sqlock_lock_token(shared) > token);
+    token = sqlock_lock_token(shared);
+    give(shared);
+    alone = take(m, "door");
+    assert_true(sqlock_lock_token(alone) > token);
+}
+
+/* P9 */
+TEST(test_refusal_names_a_shared_holder, m, other)
+{
+    sqlock_holder holder = {.size = sizeof holder};
+    sqlock_acquire_opts opts = mode_opts(SQLOCK_EXCLUSIVE, 0);
+    sqlock_lock *shared = sit(m, "door", SQLOCK_SHARED), *none = NULL;
+
+    opts.holder = &holder;
+    says(SQLOCK_EBUSY, sqlock_acquire(other, "door", &opts, &none, &said));
+    assert_int_equal(holder.token, sqlock_lock_token(shared));
+    assert_true(holder.left_ms > 0);
+}
+
+static void await_turn(sqlock *m, const char *name, sqlock_info *out)
+{
+    *out = (sqlock_info){.size = sizeof *out};
+    assert_soon(sqlock_find(m, name, out, NULL) == 0 && out->held, patience_ms(3000));
+}
+
+/* P9: and not the one that waits for it, and comes next. */
+TEST_IF(QUEUES, test_P9_refusal_names_a_shared_holder_and_not_who_is_next, m, other)
+{
+    sqlock_holder holder = {.size = sizeof holder};
+    sqlock_acquire_opts opts = mode_opts(SQLOCK_EXCLUSIVE, 0);
+    sqlock_lock *shared = sit(m, "door", SQLOCK_SHARED), *none = NULL;
+    struct waiter writer = {.m = other, .name = "door", .opts = wait_opts(10000, 0, 0)};
+    sqlock_info info;
+
+    wait_start(&writer);
+    await_turn(m, "door", &info);
+    opts.holder = &holder;
+    says(SQLOCK_EBUSY, sqlock_acquire(m, "door", &opts, &none, &said));
+    assert_int_equal(holder.token, sqlock_lock_token(shared));
+    give(shared);
+    pthread_join(writer.thread, NULL);
+    assert_ok(writer.code, &writer.err);
+    give(keep(writer.lock));
+}
+
+/* P8, P23: whoever is next may lose its turn, by a break here. Then it queues again. */
+TEST_IF(QUEUES, test_waiter_that_loses_its_turn_waits_on, m, other)
+{
+    static const int64_t held[] = {SQLOCK_SHARED, SQLOCK_SLOTS(1)},
+                         wanted[] = {SQLOCK_EXCLUSIVE, SQLOCK_SLOTS(1)};
+
+    for (size_t i = 0; i < sizeof held / sizeof *held; i++) {
+        sqlock_lock *first = sit(m, "door", held[i]);
+        struct waiter next = {.m = other, .name = "door", .opts = mode_opts(wanted[i], 10000)};
+        sqlock_info info;
+
+        wait_start(&next);
+        for (int n = 0; n < 3; n++) {
+            await_turn(m, "door", &info);
+            ok(sqlock_break(m, "door", info.holder.token, &said));
+        }
+        sleep_ms(patience_ms(200));
+        assert_false(atomic_load(&next.ended));
+        give(first);
+        pthread_join(next.thread, NULL);
+        assert_ok(next.code, &next.err);
+        give(keep(next.lock));
+        assert_true(is_free(m, "door"));
+    }
+}
+
+/* P21: or a lock that is read all the time is never written. */
+TEST_IF(QUEUES, test_P21_shared_ones_come_after_an_exclusive_waiter, m, other)
+{
+    sqlock_lock *shared = sit(m, "door", SQLOCK_SHARED);
+    struct waiter writer = {.m = other, .name = "door", .opts = wait_opts(10000, 0, 0)};
+    struct waiter reader = {.m = m, .name = "door", .opts = mode_opts(SQLOCK_SHARED, 10000)};
+    long queued = spy_runs(SQLOCK_STMT_QUEUE);
+
+    wait_start(&writer);
+    assert_soon(spy_runs(SQLOCK_STMT_QUEUE) > queued, patience_ms(3000));
+    sleep_ms(patience_ms(200));
+    assert_int_equal(try_mode(m, "door", SQLOCK_SHARED), SQLOCK_EBUSY);
+    wait_start(&reader);
+    sleep_ms(patience_ms(200));
+    assert_false(atomic_load(&writer.ended));
+    assert_false(atomic_load(&reader.ended));
+    give(shared);
+    pthread_join(writer.thread, NULL);
+    assert_ok(writer.code, &writer.err);
+    assert_false(atomic_load(&reader.ended));
+    give(keep(writer.lock));
+    pthread_join(reader.thread, NULL);
+    assert_ok(reader.code, &reader.err);
+    assert_true(sqlock_lock_slot(reader.lock) >= 0);
+    give(keep(reader.lock));
+}
+
+/* P8, P23: what it has of the lock meanwhile it gives back. */
+TEST(test_exclusive_waiter_that_gives_up_keeps_no_one_out, m, other)
+{
+    sqlock_acquire_opts opts = mode_opts(SQLOCK_EXCLUSIVE, 400);
+    sqlock_lock *shared = sit(m, "door", SQLOCK_SHARED), *none = NULL, *second;
+
+    assert_takes(390, patience_ms(1500),
+                 says(SQLOCK_EBUSY, sqlock_acquire(other, "door", &opts, &none, &said)));
+    assert_takes(0, patience_ms(1500), second = sit(other, "door", SQLOCK_SHARED));
+    give(shared);
+    give(second);
+}
+
+/* P23: a waiter that dies while it has the turn. Here its manager says nothing any more. */
+TEST_IF(QUEUES, test_P23_turn_of_a_dead_waiter_is_as_short_as_an_offer, m, other)
+{
+    sqlock_acquire_opts opts = mode_opts(SQLOCK_EXCLUSIVE, patience_ms(1500));
+    sqlock_lock *shared = sit(m, "door", SQLOCK_SHARED);
+    sqlock_info info = {.size = sizeof info};
+    struct waiter writer = {.m = other, .name = "door", .opts = opts};
+
+    wait_start(&writer);
+    sleep_ms(patience_ms(500));
+    ok(sqlock_find(m, "door", &info, &said));
+    assert_true(info.held);
+    assert_between(1, info.holder.left_ms, 1000);
+    pthread_join(writer.thread, NULL);
+    assert_int_equal(writer.code, SQLOCK_EBUSY);
+    give(shared);
+}
+
+TEST(test_P24_as_many_hold_as_there_are_slots, m, other)
+{
+    sqlock_lock *first = sit(m, "port", SQLOCK_SLOTS(2)), *second = sit(other, "port", 2), *third;
+
+    assert_int_equal(sqlock_lock_slot(first), 0);
+    assert_int_equal(sqlock_lock_slot(second), 1);
+    assert_int_equal(try_mode(m, "port", 2), SQLOCK_EBUSY);
+    give(first);
+    third = sit(other, "port", 2);
+    assert_int_equal(sqlock_lock_slot(third), 0);
+    give(second);
+    give(third);
+}
+
+TEST(test_waiter_gets_the_slot_that_comes_free, m, other)
+{
+    sqlock_lock *first = sit(m, "port", SQLOCK_SLOTS(2)), *second = sit(other, "port", 2);
+    struct waiter waiter = {.m = other, .name = "port", .opts = mode_opts(2, 10000)};
+
+    wait_start(&waiter);
+    sleep_ms(patience_ms(300));
+    assert_false(atomic_load(&waiter.ended));
+    give(second);
+    pthread_join(waiter.thread, NULL);
+    assert_ok(waiter.code, &waiter.err);
+    assert_int_equal(sqlock_lock_slot(waiter.lock), 1);
+    give(keep(waiter.lock));
+    give(first);
+}
+
+TEST(test_P24_what_does_not_go_with_the_holders_is_refused, m, other)
+{
+    sqlock_lock *slot = sit(m, "port", SQLOCK_SLOTS(2)), *shared = sit(m, "door", SQLOCK_SHARED);
+
+    assert_int_equal(try_mode(other, "port", 3), SQLOCK_EREFUSED);
+    assert_non_null(strstr(said.text, "2 slots"));
+    assert_non_null(strstr(said.text, "3 slots"));
+    assert_int_equal(try_mode(other, "port", SQLOCK_SHARED), SQLOCK_EREFUSED);
+    assert_int_equal(try_once(other, "port"), SQLOCK_EREFUSED);
+    assert_int_equal(try_mode(other, "door", 2), SQLOCK_EREFUSED);
+    give(slot);
+    give(shared);
+    assert_int_equal(try_mode(other, "port", 3), SQLOCK_OK);
+    assert_int_equal(try_mode(other, "port", SQLOCK_SHARED), SQLOCK_OK);
+    assert_int_equal(try_mode(other, "door", 2), SQLOCK_OK);
+    assert_true(is_free(other, "door"));
+}
+
+/* The row could not tell such a grant from the exclusive one of the same owner. */
+TEST(test_owner_is_given_to_exclusive_acquires_only, m)
+{
+    sqlock_acquire_opts opts = mode_opts(SQLOCK_SHARED, 0);
+    sqlock_lock *alone = take(m, "door"), *none = NULL;
+
+    opts.owner = sqlock_lock_owner(alone);
+    says(SQLOCK_EINVAL, sqlock_acquire(m, "door", &opts, &none, &said));
+    opts.mode = SQLOCK_SLOTS(1);
+    says(SQLOCK_EINVAL, sqlock_acquire(m, "door", &opts, &none, &said));
+    assert_true(sqlock_is_held(alone));
+}
+
+/* P7, P10 */
+TEST(test_shared_lease_is_renewed_and_runs_out, m, other)
+{
+    sqlock_acquire_opts renewed = mode_opts(SQLOCK_SHARED, 5000), not = renewed;
+    sqlock_lock *keeps, *runs_out;
+
+    renewed.lease_ms = not .lease_ms = 600;
+    not .flags = SQLOCK_NO_RENEW;
+    keeps = take_with(m, "door", &renewed);
+    runs_out = take_with(m, "gate", &not );
+    sleep_ms(900);
+    assert_state(SQLOCK_HELD, keeps);
+    says(SQLOCK_EBUSY, try_once(other, "door"));
+    assert_lost(runs_out, SQLOCK_WHY_EXPIRED);
+    assert_true(is_free(other, "gate"));
+    says(SQLOCK_ELOST, sqlock_release(runs_out, &said));
+    give(keeps);
+}
+
+/* P5 */
+TEST(test_P5_seat_whose_reply_was_lost_is_settled, m, other)
+{
+    sqlock_acquire_opts opts = mode_opts(SQLOCK_SHARED, 0);
+    sqlock_lock *lock = NULL;
+    int code;
+
+    spy_lose_reply(SQLOCK_STMT_SEAT);
+    code = sqlock_acquire(m, "door", &opts, &lock, &said);
+    if (code == SQLOCK_EUNSURE)
+        code = sqlock_settle(lock, 5000, &said);
+    ok(code);
+    assert_int_equal(sqlock_lock_slot(lock), 0);
+    says(SQLOCK_EBUSY, try_once(other, "door"));
+    give(keep(lock));
+    assert_true(is_free(other, "door"));
+}
+
+/* Whatever a request was for, when its reply is lost: no one is kept out for ever, and no one is
+ * beside an exclusive holder. */
+TEST(test_P5_lost_replies_leave_no_seat_and_no_turn_behind, m, other)
+{
+    static const sqlock_stmt lost[] = {SQLOCK_STMT_SEAT, SQLOCK_STMT_DRAIN, SQLOCK_STMT_QUEUE,
+                                       SQLOCK_STMT_ACQUIRE, SQLOCK_STMT_RELEASE};
+
+    for (size_t i = 0; i < sizeof lost / sizeof *lost; i++)
+        for (int alone = 0; alone < 2; alone++) {
+            sqlock_acquire_opts opts =
+                mode_opts(alone ? SQLOCK_EXCLUSIVE : SQLOCK_SHARED, patience_ms(5000));
+            sqlock_lock *lock = NULL, *first = sit(other, "door", SQLOCK_SHARED);
+            int code;
+
+            give(first);
+            spy_lose_reply(lost[i]);
+            code = sqlock_acquire(m, "door", &opts, &lock, &said);
+            if (code == SQLOCK_EUNSURE)
+                code = sqlock_settle(lock, patience_ms(5000), &said);
+            ok(code);
+            assert_int_equal(try_mode(other, "door", SQLOCK_EXCLUSIVE), SQLOCK_EBUSY);
+            assert_int_equal(try_mode(other, "door", SQLOCK_SHARED),
+                             alone ? SQLOCK_EBUSY : SQLOCK_OK);
+            code = sqlock_release(keep(lock), &said);
+            ok(code == SQLOCK_EUNSURE ? sqlock_settle(lock, patience_ms(5000), &said) : code);
+            drop(lock);
+            assert_true(is_free(other, "door"));
+        }
+}
+
+/* Its handle may be given back before anyone knows what became of it. */
+TEST(test_P5_seat_whose_reply_was_lost_is_given_back, m, other)
+{
+    sqlock_acquire_opts opts = mode_opts(SQLOCK_SHARED, 0);
+    sqlock_lock *lock = NULL;
+    int code;
+
+    spy_hold_back(SQLOCK_STMT_SEAT, 1);
+    code = sqlock_acquire(m, "door", &opts, &lock, &said);
+    if (code == SQLOCK_EUNSURE)
+        ok(sqlock_release(keep(lock), &said));
+    else if (code == SQLOCK_OK)
+        give(keep(lock));
+    spy_arrive(1); /* with the next request */
+    assert_int_equal(try_mode(other, "door", SQLOCK_SHARED), SQLOCK_OK);
+    assert_true(is_free(other, "door"));
+}
+
+TEST_IF(GUARDS, test_P11_guard_of_a_shared_holder_keeps_exclusive_ones_out_and_shared_ones_in)
+{
+    sqlock *m, *other;
+    sqlock_acquire_opts opts = mode_opts(SQLOCK_SHARED, 5000);
+    sqlock_lock *shared, *second;
+    sqlock_conn *conn;
+
+    begin_app(w);
+    if (g.driver->caps & SQLOCK_CAP_ONE_WRITER)
+        return; /* the guard keeps all others out */
+    m = open_manager(w, NULL);
+    other = open_with(w, with.request_ms = 2000);
+    opts.lease_ms = 400;
+    opts.flags = SQLOCK_NO_RENEW;
+    shared = take_with(m, "door", &opts);
+    conn = adopted(m, g.app);
+    app_exec(g.app, g.side->begins[0]);
+    ok(sqlock_guard(shared, conn, &said));
+    sleep_ms(500); /* it runs out */
+    assert_int_equal(try_once(other, "door"), SQLOCK_EGUARDED);
+    second = sit(other, "door", SQLOCK_SHARED);
+    assert_int_equal(sqlock_lock_slot(second), 1);
+    give(second);
+    app_exec(g.app, "COMMIT");
+    assert_true(is_free(other, "door"));
+}
+
+TEST(test_break_ends_one_shared_holder, m, other)
+{
+    sqlock_lock *first = sit(m, "door", SQLOCK_SHARED), *second = sit(m, "door", SQLOCK_SHARED);
+    int64_t token = sqlock_lock_token(second);
+
+    ok(sqlock_break(other, "door", token, &said));
+    says(SQLOCK_ELOST, sqlock_break(other, "door", token, &said));
+    says(SQLOCK_ELOST, sqlock_renew(second, &said));
+    assert_lost(second, SQLOCK_WHY_BROKEN);
+    ok(sqlock_renew(first, &said));
+    give(first);
+    assert_true(is_free(other, "door"));
+}
+
+static int count_seats(const sqlock_info *info, void *user)
+{
+    int *n = user;
+
+    assert_string_equal(info->name, "door");
+    assert_int_equal(info->slot, *n);
+    ++*n;
+    return 0;
+}
+
+TEST(test_list_has_all_shared_holders, m, other)
+{
+    sqlock_lock *first = sit(m, "door", SQLOCK_SHARED), *second = sit(other, "door", SQLOCK_SHARED);
+    int n = 0;
+
+    ok(sqlock_list(m, NULL, count_seats, &n, &said));
+    assert_int_equal(n, 2);
+    give(first);
+    give(second);
+}
+
+enum { CROWD = 8, ROUNDS = 25 };
+
+static struct {
+    atomic_int shared, alone, wrong;
+    _Atomic int64_t until; /* a turn that is not given back costs a second each time */
+} inside;
+
+struct visitor {
+    sqlock *m;
+    int number, failed;
+};
+
+static void *visit(void *arg)
+{
+    struct visitor *v = arg;
+
+    for (int i = 0; i < ROUNDS; i++) {
+        bool alone = (v->number + i) % 4 == 0;
+        sqlock_acquire_opts opts =
+            mode_opts(alone ? SQLOCK_EXCLUSIVE : SQLOCK_SHARED, patience_ms(8000));
+        sqlock_lock *lock = NULL;
+
+        if (sqlock_acquire(v->m, "door", &opts, &lock, &said) != 0 ||
+            now_us() > atomic_load(&inside.until)) {
+            v->failed++;
+            sqlock_scope_end(&lock);
+            break;
+        }
+        atomic_fetch_add(alone ? &inside.alone : &inside.shared, 1);
+        if (atomic_load(&inside.alone) > (alone ? 1 : 0) || (alone && atomic_load(&inside.shared)))
+            atomic_fetch_add(&inside.wrong, 1);
+        sleep_ms(1);
+        atomic_fetch_sub(alone ? &inside.alone : &inside.shared, 1);
+        v->failed += sqlock_release(lock, &said) != 0;
+        sqlock_lock_free(lock);
+    }
+    return NULL;
+}
+
+TEST(test_P24_no_one_is_beside_an_exclusive_holder_in_a_crowd, m, other)
+{
+    struct visitor crowd[CROWD];
+    int failed = 0;
+
+    if (suite_stepped)
+        return; /* one thread steps them all */
+    for (int i = 0; i < CROWD; i++)
+        crowd[i] = (struct visitor){i % 2 ? m : other, i, 0};
+    atomic_store(&inside.until, now_us() + patience_ms(12000) * INT64_C(1000));
+    run_threads(CROWD, crowd, sizeof *crowd, visit);
+    for (int i = 0; i < CROWD; i++)
+        failed += crowd[i].failed;
+    assert_int_equal(failed, 0);
+    assert_int_equal(atomic_load(&inside.wrong), 0);
+}

@@ -1,0 +1,3 @@
+#include "races.h"
+
+TEST_MAIN_OF_RACES("seats")
