@@ -68,6 +68,10 @@ void acquire_refused(sqlock_op *op, int code, const struct answer *a, int64_t no
         sqlock_error_set(&op->err, code, SQLOCK_RETRY,
                          "an open transaction guards the lock (last token %lld)",
                          (long long)h->token);
+    else if (h->token == 0)
+        sqlock_error_set(&op->err, code, SQLOCK_RETRY,
+                         "next is %s, which waits until the holders have released%s", h->label,
+                         waiting_place(op, place, sizeof place));
     else
         sqlock_error_set(&op->err, code, SQLOCK_RETRY,
                          "held by %s for %lld.%03d s, %lld.%03d s left, token %lld%s", h->label,

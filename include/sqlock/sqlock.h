@@ -195,7 +195,7 @@ SQLOCK_API const char *sqlock_why_name(sqlock_why why);
 /* Who holds a lock. */
 typedef struct sqlock_holder {
     uint32_t size;                    /* sizeof(sqlock_holder) */
-    int64_t token;                    /* of the grant */
+    int64_t token;                    /* of the grant; 0: who is next waits for others to release */
     int64_t left_ms;                  /* until the lease runs out; <= 0: it has run out */
     int64_t held_ms;                  /* since it was granted */
     char label[SQLOCK_LABEL_MAX + 1]; /* "pid@host" and, after a blank, the manager's label */
@@ -220,8 +220,8 @@ typedef struct sqlock_acquire_opts {
     sqlock_cancel *cancel;  /* ends the wait early; NULL: none */
     sqlock_event_fn on_event; /* NULL: none */
     void *user;               /* for on_event */
-    sqlock_holder *holder;    /* filled with SQLOCK_EBUSY and EGUARDED (token 0: an unknown
-                                 transaction has locked the row); NULL: not */
+    sqlock_holder *holder;    /* filled with SQLOCK_EBUSY and EGUARDED (token 0 and no label:
+                                 an unknown transaction has locked the row); NULL: not */
     const unsigned char *owner; /* NULL: random. Else SQLOCK_OWNER_SIZE bytes, for SQLOCK_EXCLUSIVE only:
                                    see sqlock/import.h */
     int64_t mode; /* SQLOCK_EXCLUSIVE, SQLOCK_SHARED, or SQLOCK_SLOTS(n) */

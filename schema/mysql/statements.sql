@@ -394,9 +394,9 @@ SELECT 0,
        CASE WHEN s.exp > {now} THEN IF(s.owner = :owner, {SKIPPED}, {HELD})
             WHEN x.token IS NULL AND {shows_guards} THEN {GUARDED}
             ELSE {SKIPPED} END,
-       s.token, s.exp - {now}, {now}, s.since, s.label
-FROM (SELECT p.ns, p.name, p.token, p.owner, p.exp, p.since, p.label
-      FROM (SELECT l.ns, l.name, l.token, l.owner, l.exp, l.since, l.label
+       IF(s.seats = 0, s.token, 0), s.exp - {now}, {now}, s.since, s.label
+FROM (SELECT p.ns, p.name, p.token, p.owner, p.exp, p.since, p.label, p.seats
+      FROM (SELECT l.ns, l.name, l.token, l.owner, l.exp, l.since, l.label, l.seats
             FROM {lock} l FORCE INDEX (PRIMARY) WHERE l.ns = :ns AND l.name = :name LIMIT 1 {skip}) p
       STRAIGHT_JOIN {lock} c FORCE INDEX (nt) ON c.ns = p.ns AND c.name = p.name AND c.token = p.token
       LIMIT 1 {skip_share}) s
@@ -614,12 +614,14 @@ COMMIT;
 
 -- :block list
 -- A page in byte order after the name :after, of names that start with :prefix. :free = 1: free rows too.
+-- The owner of a row beside which others may have seats waits for those, and is no holder: such a row is as good as free.
 -- :step
-SELECT 0, {DONE}, l.token, l.exp - {now}, {now}, l.since, l.label, l.name, l.owner
+SELECT 0, {DONE}, l.token, IF(l.seats = 0, l.exp - {now}, NULL), {now}, IF(l.seats = 0, l.since, NULL),
+       IF(l.seats = 0, l.label, NULL), l.name, IF(l.seats = 0, l.owner, NULL)
 FROM {lock} l FORCE INDEX (PRIMARY)
 WHERE l.ns = :ns AND l.name > :after AND l.name >= :prefix
   AND SUBSTRING(l.name, 1, OCTET_LENGTH(:prefix)) = :prefix
-  AND l.kind = 0 AND (:free = 1 OR l.owner IS NOT NULL)
+  AND l.kind = 0 AND (:free = 1 OR l.owner IS NOT NULL AND l.seats = 0)
 ORDER BY l.ns, l.name LIMIT :limit;
 
 -- :block sweep
@@ -1362,7 +1364,7 @@ SELECT 0,
             WHEN @sqlock_act = 2 OR @sqlock_exp > @sqlock_t THEN {HELD}
             WHEN @sqlock_t < @sqlock_grace OR @sqlock_t < @sqlock_to_grace THEN {GRACE}
             ELSE {SKIPPED} END,
-       CAST(@sqlock_new AS SIGNED),
+       CAST(IF(@sqlock_act = 1 OR @sqlock_seats = 0, @sqlock_new, 0) AS SIGNED),
        CAST(CASE WHEN @sqlock_act = 1 THEN :ttl
                  WHEN @sqlock_act = 2 THEN {offer}
                  WHEN @sqlock_exp > @sqlock_t THEN @sqlock_exp - @sqlock_t
@@ -1695,7 +1697,8 @@ SELECT 0,
             WHEN @sqlock_full AND @sqlock_ends IS NULL THEN IF({shows_guards}, {GUARDED}, {SKIPPED})
             WHEN @sqlock_full THEN {FULL}
             ELSE {SKIPPED} END,
-       CAST(CASE WHEN @sqlock_act > 0 THEN @sqlock_new WHEN NOT @sqlock_own AND NOT @sqlock_free THEN @sqlock_token
+       CAST(CASE WHEN @sqlock_act > 0 THEN @sqlock_new
+                 WHEN NOT @sqlock_own AND NOT @sqlock_free THEN IF(@sqlock_seats = 0, @sqlock_token, 0)
                  WHEN @sqlock_seats <> 0 AND @sqlock_seats <> :seats THEN @sqlock_seats
                  WHEN @sqlock_full THEN @sqlock_by ELSE @sqlock_token END AS SIGNED),
        CAST(CASE WHEN @sqlock_act > 0 THEN :ttl WHEN NOT @sqlock_own AND NOT @sqlock_free THEN @sqlock_exp - @sqlock_t
@@ -1726,7 +1729,7 @@ SELECT 0,
                                          WHERE s.ns = :ns AND {seats} AND s.owner = :owner AND s.exp > {now}),
                          {HELD}, {LATE})
             ELSE {SKIPPED} END,
-       h.token, h.exp - {now}, {now}, h.since, h.label
+       IF(h.seats = 0, h.token, 0), h.exp - {now}, {now}, h.since, h.label
 FROM {meta} m STRAIGHT_JOIN {lock} h ON h.ns = :ns AND h.name = :name WHERE m.id = 1;
 -- :step aside
 INSERT INTO {lock} (ns, name, token, idle_since)
@@ -1795,7 +1798,8 @@ SELECT 0,
             WHEN @sqlock_seats = 0 THEN {DONE}
             WHEN NOT @sqlock_runs AND NOT @sqlock_alive AND @sqlock_locked < @sqlock_rows AND {shows_guards} THEN {GUARDED}
             ELSE {SKIPPED} END,
-       CAST(@sqlock_token AS SIGNED), CAST(@sqlock_exp - @sqlock_t AS SIGNED), CAST(@sqlock_t AS SIGNED),
+       CAST(IF(@sqlock_own OR @sqlock_free OR @sqlock_seats = 0, @sqlock_token, 0) AS SIGNED),
+       CAST(@sqlock_exp - @sqlock_t AS SIGNED), CAST(@sqlock_t AS SIGNED),
        CAST(@sqlock_since AS SIGNED), CAST(@sqlock_label AS BINARY), NULL, CAST(@sqlock_own AS SIGNED)
 FROM DUAL WHERE @sqlock_token IS NOT NULL;
 COMMIT;

@@ -344,7 +344,7 @@ WHERE (SELECT count(*) FROM g) < (SELECT count(*) FROM i)
 -- No row: another session is writing the row. Try again.
 -- :step
 WITH w AS (
-    SELECT l.ns, l.name, l.token, l.owner, l.exp, l.since, l.label
+    SELECT l.ns, l.name, l.token, l.owner, l.exp, l.since, l.label, l.seats
     FROM {lock} l WHERE l.ns = :ns AND l.name = :name FOR NO KEY UPDATE SKIP LOCKED
 ), g AS (
     SELECT 1 FROM {lock} l WHERE (l.ns, l.name) = (SELECT w.ns, w.name FROM w) FOR UPDATE SKIP LOCKED
@@ -353,7 +353,7 @@ SELECT 0,
        CASE WHEN w.exp > {now} THEN CASE WHEN w.owner = :owner THEN {SKIPPED} ELSE {HELD} END
             WHEN EXISTS (SELECT 1 FROM g) THEN {SKIPPED}
             ELSE {GUARDED} END,
-       w.token, w.exp - {now}, {now}, w.since, w.label
+       CASE WHEN w.seats = 0 THEN w.token ELSE 0 END, w.exp - {now}, {now}, w.since, w.label
 FROM w;
 
 -- :block renew
@@ -570,12 +570,14 @@ RETURNING (k.ord - 1)::int, {DONE}, l.token, NULL::bigint, {now};
 -- The planner must go by the primary key and stop after a page. Before it knows the table, it expects next to no row
 -- to pass an equality. Then it reads and sorts all following rows for each page, which took 5 s for 100,000 names. So
 -- the bounds are whole keys, and the kind is compared by a range.
+-- The owner of a row beside which others may have seats waits for those, and is no holder: such a row is as good as free.
 -- :step
-SELECT 0, {DONE}, l.token, l.exp - {now}, {now}, l.since, l.label, l.name, l.owner
+SELECT 0, {DONE}, l.token, CASE WHEN l.seats = 0 THEN l.exp - {now} END, {now}, CASE WHEN l.seats = 0 THEN l.since END,
+       CASE WHEN l.seats = 0 THEN l.label END, l.name, CASE WHEN l.seats = 0 THEN l.owner END
 FROM {lock} l
 WHERE (l.ns, l.name) > (:ns, :after) AND (l.ns, l.name) >= (:ns, :prefix)
   AND (l.ns, l.name) < (:ns, :prefix || decode('ff', 'hex'))
-  AND abs(l.kind) < 1 AND (:free = 1 OR l.owner IS NOT NULL)
+  AND abs(l.kind) < 1 AND (:free = 1 OR l.owner IS NOT NULL AND l.seats = 0)
 ORDER BY l.ns, l.name LIMIT :limit;
 
 -- :block sweep
@@ -1249,7 +1251,7 @@ WITH k AS (
 UPDATE {lock} l SET waiters = 1, changes = l.changes + 1, next_ticket = k.ticket
 FROM k
 WHERE l.ns = k.ns AND l.name = k.name AND l.kind = 0
-RETURNING 0, {HELD}, l.token, l.exp - k.t, k.t, l.since, l.label, k.place, NULL::bytea, NULL::bytea;
+RETURNING 0, {HELD}, CASE WHEN l.seats = 0 THEN l.token ELSE 0 END, l.exp - k.t, k.t, l.since, l.label, k.place, NULL::bytea, NULL::bytea;
 -- :step first
 SELECT 1 FROM {lock} l WHERE l.ns = :ns AND l.name = :name AND l.kind = 0 FOR NO KEY UPDATE OFFSET 1;
 -- :step
@@ -1345,7 +1347,7 @@ SELECT 0,
             WHEN e.act = 2 OR e.exp > e.t THEN {HELD}
             WHEN e.graced OR e.t < e.h_end THEN {GRACE}
             ELSE {SKIPPED} END,
-       coalesce(u.token, e.token),
+       CASE WHEN e.act = 1 OR e.seats = 0 THEN coalesce(u.token, e.token) ELSE 0 END,
        CASE WHEN e.act > 0 THEN u.exp - e.t
             WHEN e.exp > e.t THEN e.exp - e.t
             WHEN e.graced THEN e.grace_end - e.t
@@ -1744,7 +1746,10 @@ RETURNING 0, {DONE}, z.token, z.exp - e.t, e.t, z.since, NULL::bytea, {number}::
     CASE WHEN e.turn AND NOT e.gives THEN 1 ELSE 0 END;
 -- :step look
 SELECT 0, d.outcome,
-       CASE WHEN d.outcome = {UNLIKE} THEN d.seats WHEN d.outcome = {FULL} THEN z.token ELSE d.token END,
+       CASE WHEN d.outcome = {UNLIKE} THEN d.seats
+            WHEN d.outcome = {FULL} THEN z.token
+            WHEN d.outcome = {HELD} AND d.seats <> 0 THEN 0
+            ELSE d.token END,
        CASE WHEN d.outcome = {FULL} THEN z.exp - d.t
             WHEN d.exp > d.t OR NOT d.graced THEN d.exp - d.t
             ELSE d.grace_end - d.t END,
@@ -1825,7 +1830,8 @@ FROM d LEFT JOIN LATERAL (
 -- It goes by the primary key, and reads all seats of the name.
 -- :step aside
 SELECT 0, d.outcome,
-       CASE WHEN d.seated THEN z.token ELSE d.token END, CASE WHEN d.seated THEN z.exp ELSE d.exp END - d.t, d.t,
+       CASE WHEN d.seated THEN z.token WHEN d.outcome = {HELD} AND d.seats <> 0 THEN 0 ELSE d.token END,
+       CASE WHEN d.seated THEN z.exp ELSE d.exp END - d.t, d.t,
        CASE WHEN d.seated THEN z.since ELSE d.since END, CASE WHEN d.seated THEN z.label ELSE d.label END,
        CASE WHEN d.seated THEN {number} END, CASE WHEN d.seated THEN d.seats WHEN d.ours THEN 1 ELSE 0 END
 FROM (

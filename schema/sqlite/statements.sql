@@ -43,6 +43,8 @@
 -- The row h of the lock is free, or this owner's.
 -- :define turn_ours (h.owner = :owner AND h.exp > {now}) IS TRUE
 -- :define turn_free (h.owner IS NULL OR h.exp <= {now})
+-- The token of who holds it. 0: who has its row waits for the last seat to be empty, and holds nothing yet.
+-- :define held_token CASE h.seats WHEN 0 THEN h.token ELSE 0 END
 -- Another one has it, or others wait for it.
 -- :define turn_stays (h.exp > {now} AND (h.owner <> :owner OR h.waiters <> 0))
 -- Whom a release may pass the lock {lock} l on to: their tickets. They are the client's own first waiter in the queue, and
@@ -229,11 +231,13 @@ FROM (SELECT 1) LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
 
 -- :block list
 -- A page in byte order after the name :after, of names that start with :prefix. :free = 1: free rows too.
+-- The owner of a row beside which others may have seats waits for those, and is no holder: such a row is as good as free.
 -- :step
-SELECT 0, {DONE}, token, (exp - {now}) * 1000, {now} * 1000, since * 1000, label, name, owner
+SELECT 0, {DONE}, token, CASE seats WHEN 0 THEN (exp - {now}) * 1000 END, {now} * 1000,
+       CASE seats WHEN 0 THEN since * 1000 END, CASE seats WHEN 0 THEN label END, name, CASE seats WHEN 0 THEN owner END
 FROM {lock}
 WHERE ns = :ns AND name > :after AND name >= :prefix AND substr(name, 1, length(:prefix)) = :prefix
-  AND kind = 0 AND (:free = 1 OR owner IS NOT NULL)
+  AND kind = 0 AND (:free = 1 OR owner IS NOT NULL AND seats = 0)
 ORDER BY ns, name LIMIT :limit;
 
 -- :block sweep
@@ -645,7 +649,7 @@ SELECT 0, {BROKEN} FROM {broken} b WHERE b.ns = :ns AND b.name = :name AND b.tok
 -- :waits = 0: not to be queued; but whoever finds the lock free with waiters passes it on.
 -- place: 1 is the next in line; NULL: not in the queue. No row: the lock or meta has none.
 -- :step
-SELECT 0, CASE WHEN h.kind <> 0 THEN {KIND} ELSE {HELD} END, h.token, (h.exp - {now}) * 1000, {now} * 1000,
+SELECT 0, CASE WHEN h.kind <> 0 THEN {KIND} ELSE {HELD} END, {held_token}, (h.exp - {now}) * 1000, {now} * 1000,
        h.since * 1000, h.label, {place}
 FROM {lock} h
 WHERE h.ns = :ns AND h.name = :name
@@ -673,7 +677,7 @@ SELECT 0,
             WHEN h.withdrawn = :owner OR h.ended_why = {ENDED_RELEASED} AND h.ended_owner = :owner THEN {RELEASED}
             WHEN {now} * 1000 > :not_after THEN {LATE}
             ELSE {HELD} END,
-       h.token, (h.exp - {now}) * 1000, {now} * 1000, h.since * 1000, h.label, {place}
+       {held_token}, (h.exp - {now}) * 1000, {now} * 1000, h.since * 1000, h.label, {place}
 FROM {lock} h
 WHERE h.ns = :ns AND h.name = :name
   AND (h.kind <> 0 OR h.withdrawn IS :owner OR h.ended_why = {ENDED_RELEASED} AND h.ended_owner IS :owner
@@ -732,7 +736,8 @@ SELECT 1 FROM {lock} l WHERE l.ns = :ns AND l.name = :name AND l.owner = :owner;
 -- :step write
 SELECT 0,
        CASE WHEN l.owner = :owner AND l.offered = 0 THEN CASE l.seats WHEN 0 THEN {DONE} ELSE {TURN} END WHEN l.owner <> :owner THEN {HELD} ELSE {SKIPPED} END,
-       l.token, CASE WHEN l.owner = :owner THEN l.ttl * 1000 ELSE (l.exp - {now}) * 1000 END,
+       CASE WHEN l.owner = :owner OR l.seats = 0 THEN l.token ELSE 0 END,
+       CASE WHEN l.owner = :owner THEN l.ttl * 1000 ELSE (l.exp - {now}) * 1000 END,
        CASE WHEN l.owner = :owner THEN (l.exp - l.ttl) * 1000 ELSE {now} * 1000 END, l.since * 1000, l.label, {place},
        CASE WHEN l.offered = 1 AND l.owner <> :owner THEN l.client END,
        CASE WHEN l.offered = 1 AND l.owner <> :owner THEN l.owner END
@@ -884,12 +889,12 @@ FROM {lock} l WHERE l.ns = :ns AND l.name = :name;
 -- Who has a seat already is answered even while another one has the row: it waits for this very seat to be empty.
 -- The last column: 1 if this owner has the turn still. No row: meta has none.
 -- :step
-SELECT 0, CASE WHEN kind <> 0 THEN {KIND} ELSE {HELD} END, token, (exp - {now}) * 1000, {now} * 1000,
-       since * 1000, label
-FROM {lock}
-WHERE ns = :ns AND name = :name
-  AND (kind <> 0 OR owner IS NOT NULL AND owner <> :owner AND exp > {now}
-                    AND NOT EXISTS (SELECT 1 FROM {lock} s WHERE {seats} AND :owner IN (s.owner, s.ended_owner)));
+SELECT 0, CASE WHEN h.kind <> 0 THEN {KIND} ELSE {HELD} END, {held_token}, (h.exp - {now}) * 1000, {now} * 1000,
+       h.since * 1000, h.label
+FROM {lock} h
+WHERE h.ns = :ns AND h.name = :name
+  AND (h.kind <> 0 OR h.owner IS NOT NULL AND h.owner <> :owner AND h.exp > {now}
+                      AND NOT EXISTS (SELECT 1 FROM {lock} s WHERE {seats} AND :owner IN (s.owner, s.ended_owner)));
 -- :step write
 INSERT INTO {lock} (ns, name, token, idle_since)
 SELECT :ns, :name, m.fence_floor, {now}
@@ -916,7 +921,8 @@ WITH t AS (
                 ELSE {DONE} END AS outcome
     FROM t h
 )
-SELECT 0, d.outcome, CASE d.outcome WHEN {UNLIKE} THEN d.seats WHEN {FULL} THEN s.token ELSE d.token END,
+SELECT 0, d.outcome,
+       CASE d.outcome WHEN {UNLIKE} THEN d.seats WHEN {FULL} THEN s.token WHEN {HELD} THEN CASE d.seats WHEN 0 THEN d.token ELSE 0 END ELSE d.token END,
        (CASE d.outcome WHEN {FULL} THEN s.exp ELSE d.exp END - {now}) * 1000, {now} * 1000,
        CASE d.outcome WHEN {FULL} THEN s.since ELSE d.since END * 1000,
        CASE d.outcome WHEN {FULL} THEN s.label ELSE d.label END
@@ -982,7 +988,7 @@ SELECT 0,
             WHEN NOT {turn_ours} AND NOT {turn_free} THEN {HELD}
             WHEN NOT {turn_ours} AND h.waiters <> 0 THEN {QUEUED}
             ELSE {SKIPPED} END,
-       h.token, (h.exp - {now}) * 1000, {now} * 1000, h.since * 1000, h.label
+       {held_token}, (h.exp - {now}) * 1000, {now} * 1000, h.since * 1000, h.label
 FROM {lock} h WHERE h.ns = :ns AND h.name = :name;
 
 -- :block unseat

@@ -77,10 +77,32 @@ TEST(test_refusal_names_a_shared_holder, m, other)
     assert_true(holder.left_ms > 0);
 }
 
-static void await_turn(sqlock *m, const char *name, sqlock_info *out)
+/* A try is refused by who is next. */
+static bool sees_turn(sqlock *m, const char *name, int64_t mode, sqlock_holder *out)
 {
+    sqlock_acquire_opts opts = mode_opts(mode, 0);
+    sqlock_lock *lock = NULL;
+    int code;
+
+    opts.holder = out;
+    code = sqlock_acquire(m, name, &opts, &lock, &said);
+    if (code == SQLOCK_OK)
+        give(keep(lock));
+    return code == SQLOCK_EBUSY && out->token == 0 && out->left_ms > 0 && out->left_ms <= 1000;
+}
+
+/* Who is next waits until the others have gone. It has no token yet, and is listed as no holder.
+ * What it has is soon as short as an offer. */
+static void await_turn(sqlock *m, const char *name, int64_t mode, sqlock_info *out)
+{
+    sqlock_holder holder = {.size = sizeof holder};
+
     *out = (sqlock_info){.size = sizeof *out};
-    assert_soon(sqlock_find(m, name, out, NULL) == 0 && out->held, patience_ms(3000));
+    assert_soon(sees_turn(m, name, mode, &holder), patience_ms(3000));
+    assert_non_null(strstr(said.text, "next is "));
+    ok(sqlock_find(m, name, out, &said));
+    assert_false(out->held);
+    assert_string_equal(out->holder.label, "");
 }
 
 /* P9: and not the one that waits for it, and comes next. */
@@ -93,7 +115,7 @@ TEST_IF(QUEUES, test_P9_refusal_names_a_shared_holder_and_not_who_is_next, m, ot
     sqlock_info info;
 
     wait_start(&writer);
-    await_turn(m, "door", &info);
+    await_turn(m, "door", SQLOCK_SHARED, &info);
     opts.holder = &holder;
     says(SQLOCK_EBUSY, sqlock_acquire(m, "door", &opts, &none, &said));
     assert_int_equal(holder.token, sqlock_lock_token(shared));
@@ -116,7 +138,7 @@ TEST_IF(QUEUES, test_waiter_that_loses_its_turn_waits_on, m, other)
 
         wait_start(&next);
         for (int n = 0; n < 3; n++) {
-            await_turn(m, "door", &info);
+            await_turn(m, "door", held[i], &info);
             ok(sqlock_break(m, "door", info.holder.token, &said));
         }
         sleep_ms(patience_ms(200));
@@ -174,14 +196,11 @@ TEST_IF(QUEUES, test_P23_turn_of_a_dead_waiter_is_as_short_as_an_offer, m, other
 {
     sqlock_acquire_opts opts = mode_opts(SQLOCK_EXCLUSIVE, patience_ms(1500));
     sqlock_lock *shared = sit(m, "door", SQLOCK_SHARED);
-    sqlock_info info = {.size = sizeof info};
     struct waiter writer = {.m = other, .name = "door", .opts = opts};
+    sqlock_info info;
 
     wait_start(&writer);
-    sleep_ms(patience_ms(500));
-    ok(sqlock_find(m, "door", &info, &said));
-    assert_true(info.held);
-    assert_between(1, info.holder.left_ms, 1000);
+    await_turn(m, "door", SQLOCK_SHARED, &info);
     pthread_join(writer.thread, NULL);
     assert_int_equal(writer.code, SQLOCK_EBUSY);
     give(shared);

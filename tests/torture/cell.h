@@ -17,7 +17,7 @@
 
 enum {
     CELL_CLIENTS = 5,
-    CELL_NAMES = 5,
+    CELL_NAMES = 6,
     CELL_FREEZES = 512,
     CELL_EVENTS_MIN = 10,
     CELL_FAILOVERS_MIN = 4, /* of cells with several servers: each takes seconds */

@@ -79,9 +79,20 @@ bool hand_dares(struct hand *h, enum client_mix chance)
     return (int)dice_below(&h->dice, 1000) < h->crew->plan.mix[chance];
 }
 
+/* The last one, if it is not the only one. */
+static bool has_slots(const struct plan *p)
+{
+    return p->names > 1;
+}
+
+uint32_t hand_names(const struct hand *h)
+{
+    return (uint32_t)h->crew->plan.names - has_slots(&h->crew->plan);
+}
+
 uint32_t hand_name(struct hand *h)
 {
-    return (uint32_t)dice_below(&h->dice, (uint64_t)h->crew->plan.names);
+    return (uint32_t)dice_below(&h->dice, hand_names(h));
 }
 
 void hand_nap(int64_t ms)
@@ -234,11 +245,12 @@ static bool open_managers(struct crew *c, struct dice *dice)
 
 /* ---- a client -------------------------------------------------------------------------------- */
 
-static void note_own(struct crew *c, uint32_t op, int verb, int64_t value)
+static void note_own(struct crew *c, uint32_t op, int verb, int64_t name, int64_t value)
 {
     struct event e = {.process = (uint32_t)c->plan.process,
                       .thread = 2 * CLIENT_THREADS_MAX,
                       .op = op,
+                      .name = (uint32_t)name,
                       .verb = verb,
                       .value = value};
 
@@ -251,10 +263,13 @@ static void work(struct crew *c, struct hand *hands)
     const uint32_t process = (uint32_t)c->plan.process;
     uint32_t started = 0;
 
-    /* For the checker: how far ahead deadlines may lie, and whose tokens these are. */
-    note_own(c, 0, V_LEASE, c->plan.lease_ms);
+    /* For the checker: how far ahead deadlines may lie, who has slots, and whose tokens these are.
+     */
+    note_own(c, 0, V_LEASE, 0, c->plan.lease_ms);
+    if (has_slots(&c->plan))
+        note_own(c, 1, V_SLOTS, c->plan.names - 1, CLIENT_SLOTS);
     if (c->plan.side)
-        note_own(c, 1, V_SIDE, c->plan.side);
+        note_own(c, 2, V_SIDE, 0, c->plan.side);
     for (; started < c->plan.threads; started++) {
         struct hand *h = &hands[started];
 

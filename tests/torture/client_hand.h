@@ -38,6 +38,7 @@
     X(CHANCE_CANCEL, "cancel", 50)    /* cancel what an event loop waits for */                    \
     X(CHANCE_FORGET, "forget", 1)     /* free without release */                                   \
     X(CHANCE_SHARE, "share", 500)     /* take it shared, if it is a name for that */               \
+    X(CHANCE_SLOT, "slot", 150)       /* take a slot, of the name that has some */                 \
     X(CHANCE_SWAP, "swap", 100)       /* give it back and take another one in one call */          \
     X(CHANCE_TWO, "two", 50)          /* take two names in one call, and give both back in one */  \
     X(CHANCE_GIVE_BACK, "give-back", 200) /* release what is unsure, in place of settling it */    \
@@ -53,7 +54,7 @@ enum client_mix {
 };
 #undef PLAN_ENUM
 
-enum { CLIENT_THREADS_MAX = 64 };
+enum { CLIENT_THREADS_MAX = 64, CLIENT_SLOTS = 2 };
 enum { COMMAND_LEASE_LEAST_MS = 1000 }; /* a command takes its time to start */
 
 struct plan {
@@ -110,7 +111,9 @@ bool hand_explain(struct hand *h, int code, const sqlock_error *err, const char 
 /* ---- choices --------------------------------------------------------------------------------- */
 
 bool hand_dares(struct hand *h, enum client_mix chance);
+/* One of the first hand_names(). If the plan has one name more, that has slots. */
 uint32_t hand_name(struct hand *h);
+uint32_t hand_names(const struct hand *h);
 void hand_nap(int64_t ms);
 /* A longer one, which ends with the client's time. */
 void hand_sleep(struct hand *h, int64_t ms);

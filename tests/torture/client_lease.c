@@ -298,7 +298,7 @@ static void go_on(struct hand *h, sqlock_lock *lock, uint32_t name, int rc, bool
 static void swap(struct hand *h, sqlock_lock *lock, uint32_t name, bool manual)
 {
     const bool waits = dice_below(&h->dice, 2) == 0;
-    const uint32_t next = (name + 1) % (uint32_t)h->crew->plan.names;
+    const uint32_t next = (name + 1) % hand_names(h);
     sqlock_holder holder;
     sqlock_acquire_opts opts = take_opts(h, waits, manual, &holder);
     sqlock_error err = {0};
@@ -404,10 +404,7 @@ static void two_end(struct two *t)
 static void take_two(struct hand *h, int way)
 {
     uint32_t first = hand_name(h);
-    struct two t = {h,
-                    {&h->now, &h->beside},
-                    {first, (first + 1) % (uint32_t)h->crew->plan.names},
-                    {NULL, NULL}};
+    struct two t = {h, {&h->now, &h->beside}, {first, (first + 1) % hand_names(h)}, {NULL, NULL}};
 
     if (t.names[0] == t.names[1])
         return;
@@ -426,8 +423,9 @@ static bool is_shared(uint32_t name)
 static void take_one(struct hand *h, int way)
 {
     const bool manual = hand_dares(h, CHANCE_MANUAL);
-    const uint32_t name = hand_name(h);
-    const bool shares = is_shared(name) && hand_dares(h, CHANCE_SHARE);
+    const bool sits = hand_names(h) < h->crew->plan.names && hand_dares(h, CHANCE_SLOT);
+    const uint32_t name = sits ? hand_names(h) : hand_name(h);
+    const bool shares = !sits && is_shared(name) && hand_dares(h, CHANCE_SHARE);
     const char *word = text("n%" PRIu32, name);
     sqlock_holder holder;
     sqlock_acquire_opts opts = take_opts(h, way != 0, manual, &holder);
@@ -435,7 +433,7 @@ static void take_one(struct hand *h, int way)
     sqlock_error err = {0};
     int rc;
 
-    opts.mode = shares ? SQLOCK_SHARED : SQLOCK_EXCLUSIVE;
+    opts.mode = sits ? SQLOCK_SLOTS(CLIENT_SLOTS) : shares ? SQLOCK_SHARED : SQLOCK_EXCLUSIVE;
     hand_fetch(h, shares ? V_SHARE : V_ACQUIRE, name, 0);
     rc = way == 2 ? acquire_by_loop(h, word, &opts, &lock, &err)
                   : sqlock_acquire(h->m, word, &opts, &lock, &err);
