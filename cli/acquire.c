@@ -18,8 +18,8 @@
 enum { OWNER = GRANT_LAST };
 
 static const struct option_spec options[] = {
+    GRANT_KINDS,
     GRANT_OPTIONS,
-    GRANT_KINDS_LATER,
     {OWNER, "owner", "OWNER", "settle an acquire that exited with 79 (unknown)"},
     {0, NULL, NULL, NULL},
 };
@@ -48,6 +48,8 @@ static int read_options(struct cli *cli, int argc, char **argv, struct acquire *
         return EXIT_USAGE;
     if (o.n != 1)
         return options_refuse(cli, "acquire needs one NAME");
+    if (a->has_owner && a->grant.mode != SQLOCK_EXCLUSIVE)
+        return options_refuse(cli, "--owner is for exclusive locks only");
     a->name = o.operands[0];
     return 0;
 }
@@ -56,18 +58,22 @@ static int read_options(struct cli *cli, int argc, char **argv, struct acquire *
 static int print_grant(const struct cli *cli, sqlock_lock *lock, int unsure)
 {
     const char *name = sqlock_lock_name(lock);
+    const int64_t slot = sqlock_lock_slot(lock);
     char owner[TEXT_OWNER];
 
     text_owner(owner, sqlock_lock_owner(lock));
     if (cli->json)
         return output_json(json_pack(
-            "{s:o, s:s, s:o, s:I}", "name", json_text(name, strlen(name)), "owner", owner, "token",
-            unsure ? json_null() : json_integer(sqlock_lock_token(lock)), "left_ms",
+            "{s:o, s:s, s:o, s:o, s:I}", "name", json_text(name, strlen(name)), "owner", owner,
+            "token", unsure ? json_null() : json_integer(sqlock_lock_token(lock)), "slot",
+            slot < 0 ? json_null() : json_integer(slot), "left_ms",
             unsure ? (json_int_t)0 : (sqlock_lock_deadline_us(lock) - sqlock_now_us()) / 1000));
     if (unsure)
         printf("%s\n", owner);
-    else
+    else if (slot < 0)
         printf("%s %lld\n", owner, (long long)sqlock_lock_token(lock));
+    else
+        printf("%s %lld %lld\n", owner, (long long)sqlock_lock_token(lock), (long long)slot);
     return output_end();
 }
 
@@ -82,6 +88,20 @@ static int acquire_granted(const struct cli *cli, sqlock_lock *lock)
     return rc;
 }
 
+/* No one knows whether it was granted. An exclusive one can be settled by its owner. Any other is
+ * given back, or its lease runs out. */
+static int acquire_unsure(const struct cli *cli, const struct acquire *a, sqlock_lock **lock,
+                          int rc)
+{
+    int unprinted = 0;
+
+    if (*lock != NULL && a->grant.mode == SQLOCK_EXCLUSIVE)
+        unprinted = print_grant(cli, *lock, 1);
+    else
+        sqlock_scope_end(lock);
+    return unprinted != 0 ? unprinted : rc;
+}
+
 static int acquire_take(const struct cli *cli, sqlock *m, const struct acquire *a,
                         struct signals *signals)
 {
@@ -89,11 +109,12 @@ static int acquire_take(const struct cli *cli, sqlock *m, const struct acquire *
     sqlock_holder holder = {.size = sizeof holder};
     sqlock_lock *lock = NULL;
     sqlock_error err = {0};
-    int rc, caught, unprinted;
+    int rc, caught;
 
     opts.wait_ms = a->grant.wait_ms;
     opts.lease_ms = a->grant.lease_ms;
     opts.flags = SQLOCK_NO_RENEW;
+    opts.mode = a->grant.mode;
     opts.holder = &holder;
     opts.owner = a->has_owner ? a->owner : NULL;
     rc = grant_take(m, a->name, &opts, signals, -1, &lock, &caught, &err);
@@ -106,8 +127,8 @@ static int acquire_take(const struct cli *cli, sqlock *m, const struct acquire *
         rc = EXIT_BUSY;
     } else {
         rc = fail_with(rc, &err);
-        if (rc == EXIT_UNSURE && lock != NULL && (unprinted = print_grant(cli, lock, 1)) != 0)
-            rc = unprinted;
+        if (rc == EXIT_UNSURE)
+            rc = acquire_unsure(cli, a, &lock, rc);
     }
     sqlock_lock_free(lock);
     return rc;
@@ -142,7 +163,7 @@ static int acquire_run(struct cli *cli, int argc, char **argv)
     name_script(script, a.grant.label, GRANT_LABEL);
     if ((rc = database_open_for(cli, script, a.grant.label, &m)) != 0)
         return rc;
-    if (a.grant.wait_ms != 0 && (rc = grant_nested(m, a.name, SQLOCK_EXCLUSIVE)) != 0) {
+    if (a.grant.wait_ms != 0 && (rc = grant_nested(m, a.name, a.grant.mode)) != 0) {
         sqlock_close(m);
         return rc;
     }
@@ -158,10 +179,12 @@ static int acquire_run(struct cli *cli, int argc, char **argv)
 
 const struct command command_acquire = {
     .name = "acquire",
-    .synopsis = "[-n | -w DUR] [--ttl DUR] [--grace DUR] [-m K=V]... [--owner OWNER] NAME",
+    .synopsis =
+        "[-n | -w DUR] [-s | --slots N] [--ttl DUR] [--grace DUR] [-m K=V]... [--owner OWNER] NAME",
     .summary = "take a lock and print its owner and token",
     .help = "The lock is held until 'sqlock release NAME OWNER TOKEN', or until the lease\n"
             "ends; 'sqlock renew' extends it. For a single command, 'sqlock run' is safer.\n"
+            "With -s and --slots it prints a third word, SLOT, that both take behind TOKEN.\n"
             "Others see the process that called this command, the script, as the holder.\n",
     .options = options,
     .run = acquire_run,

@@ -40,7 +40,7 @@ struct command {
 
 extern const struct command command_run, command_once, command_acquire, command_renew,
     command_release, command_ls, command_show, command_break, command_reap, command_migrate,
-    command_help;
+    command_waits, command_help;
 
 /* All commands, in the order of the help; ends with NULL. */
 extern const struct command *const commands[];

@@ -286,8 +286,7 @@ const struct command command_ls = {
     .summary = "list locks that are held or expired, or who waits",
     .help = "Sorted by name. Read page by page, so the list is not a snapshot of one moment.\n"
             "GLOB is a pattern as in a shell. An expired lock is free to take: HELD shows\n"
-            "how long it was held, and LEFT -3m means that its lease ended 3m ago.\n"
-            "Only PostgreSQL has a queue of waiters. Elsewhere --waiting is refused (78).\n",
+            "how long it was held, and LEFT -3m means that its lease ended 3m ago.\n",
     .options = options,
     .run = ls_run,
 };

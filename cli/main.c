@@ -11,13 +11,15 @@
 #include "cli/cli.h"
 
 const struct command *const commands[] = {
-    &command_run,     &command_once,    &command_acquire, &command_renew,
-    &command_release, &command_ls,      &command_show,    &command_break,
-    &command_reap,    &command_migrate, &command_help,    NULL,
+    &command_run,   &command_once,    &command_acquire,
+    &command_renew, &command_release, &command_ls,
+    &command_show,  &command_break,   &command_waits,
+    &command_reap,  &command_migrate, &command_help,
+    NULL,
 };
 
 /* Planned for a later version: say so, instead of "unknown command". */
-static const char *const later[] = {"waits", "doctor", "metrics", "completion", NULL};
+static const char *const later[] = {"doctor", "metrics", "completion", NULL};
 
 const struct command *command_find(const char *name)
 {

@@ -41,7 +41,7 @@ static int release_run(struct cli *cli, int argc, char **argv)
 
 const struct command command_release = {
     .name = "release",
-    .synopsis = "NAME OWNER TOKEN",
+    .synopsis = "NAME OWNER TOKEN [SLOT]",
     .summary = "give back an acquired lock",
     .help = "Exits with 0 also if it was already released. Exits with 1, and changes\n"
             "nothing, if that grant was lost.\n",

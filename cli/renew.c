@@ -48,7 +48,7 @@ static int renew_run(struct cli *cli, int argc, char **argv)
 
 const struct command command_renew = {
     .name = "renew",
-    .synopsis = "[--ttl DUR] NAME OWNER TOKEN",
+    .synopsis = "[--ttl DUR] NAME OWNER TOKEN [SLOT]",
     .summary = "extend the lease of an acquired lock",
     .help = "Exits with 1, and changes nothing, if that grant no longer exists.\n",
     .options = options,

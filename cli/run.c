@@ -28,14 +28,18 @@ enum { MAX_TIME = GRANT_LAST, ON_LOST, STATUS_FD, AT_LEAST, KEEP_URL, EVERY, AGA
         {ON_LOST, "on-lost", "HOW", "term, kill, or warn and let CMD go on; default: term"},       \
         {STATUS_FD, "status-fd", "N", "write one line of JSON about the outcome there"},           \
         {KEEP_URL, "keep-url", NULL, "pass SQLOCK_URL to CMD even if it has a password"},          \
-        {'c', NULL, NULL, "CMD is one quoted line, run by sh"}, {'l', NULL, "NAME", NULL},         \
+        {'c', NULL, NULL, "CMD is one quoted line, run by sh"},                                    \
     {                                                                                              \
         0, NULL, NULL, NULL                                                                        \
     }
 
-static const struct option_spec options[] = {GRANT_KINDS, RUN_OPTIONS};
+static const struct option_spec options[] = {
+    GRANT_KINDS,
+    {'l', NULL, "NAME", "in place of NAME, for several locks: all or none"},
+    RUN_OPTIONS};
 static const struct option_spec once_options[] = {
     GRANT_KINDS_LATER,
+    {'l', NULL, "NAME", NULL},
     {EVERY, "every", "DUR", "length of a period, such as 1h or 1d"},
     {AGAIN, "again", NULL, "run it even if this period's run is done"},
     RUN_OPTIONS};
@@ -69,6 +73,38 @@ static bool read_status_fd(struct options *o, struct plan *plan)
     return false;
 }
 
+static bool add_name(struct plan *plan, const char *text)
+{
+    struct plan_name *name = &plan->names[plan->n_names];
+
+    *name = (struct plan_name){strdup(text), plan->grant.mode};
+    if (name->text == NULL)
+        return false;
+    plan->n_names++;
+    return true;
+}
+
+/* A mode is that of the names behind it. */
+static bool take_name(struct options *o, struct plan *plan)
+{
+    if (o->n > 0) {
+        options_refuse(o->cli, "give each name by -l, or one NAME");
+        return false;
+    }
+    for (int i = 0; i < plan->n_names; i++)
+        if (strcmp(plan->names[i].text, o->value) == 0) {
+            options_refuse(o->cli, "-l %s: this name is there twice", o->value);
+            return false;
+        }
+    if (plan->n_names == PLAN_NAMES) {
+        options_refuse(o->cli, "too many names (at most %d)", PLAN_NAMES);
+        return false;
+    }
+    o->stop = 1; /* CMD */
+    plan->grant.has_mode = false;
+    return add_name(plan, o->value);
+}
+
 static bool take_option(struct options *o, int key, struct plan *plan, bool *out_line)
 {
     int64_t number;
@@ -92,6 +128,8 @@ static bool take_option(struct options *o, int key, struct plan *plan, bool *out
     case KEEP_URL:
         plan->keep_url = true;
         return true;
+    case 'l':
+        return take_name(o, plan);
     case EVERY:
         return options_long_duration(o, &plan->every_ms);
     case AGAIN:
@@ -127,14 +165,32 @@ static void free_words(struct plan *plan)
     for (char **word = plan->command; word != NULL && *word != NULL; word++)
         free(*word);
     free(plan->command);
+    for (int i = 0; i < plan->n_names; i++)
+        free(plan->names[i].text);
     free(plan->name);
+}
+
+/* "a, b, c" */
+static char *all_names(const struct plan *plan)
+{
+    size_t room = 1, used = 0;
+    char *out;
+
+    for (int i = 0; i < plan->n_names; i++)
+        room += strlen(plan->names[i].text) + 2;
+    if ((out = calloc(room, 1)) == NULL)
+        return NULL;
+    for (int i = 0; i < plan->n_names; i++)
+        used += (size_t)snprintf(out + used, room - used, "%s%s", i > 0 ? ", " : "",
+                                 plan->names[i].text);
+    return out;
 }
 
 static int read_options(struct cli *cli, int argc, char **argv, struct plan *plan)
 {
     struct options o;
-    bool line = false;
-    int key, words;
+    bool line = false, named;
+    int key, words, before;
 
     options_begin(&o, cli, cli->command->options, 2, argc, argv);
     while ((key = options_next(&o)) >= 0)
@@ -142,19 +198,24 @@ static int read_options(struct cli *cli, int argc, char **argv, struct plan *pla
             return EXIT_USAGE;
     if (key == OPTIONS_WRONG)
         return EXIT_USAGE;
+    named = plan->n_names > 0;
+    before = named ? 0 : 1;
     /* run NAME -- CMD: the first "--" ends the options. */
-    words = o.n - 1 - (o.n > 1 && strcmp(o.operands[1], "--") == 0);
+    words = o.n - before - (o.n > before && strcmp(o.operands[before], "--") == 0);
     if (words < 1)
-        return options_refuse(cli, "%s needs a NAME and a CMD", cli->command->name);
+        return options_refuse(cli, named ? "%s needs a CMD" : "%s needs a NAME and a CMD",
+                              cli->command->name);
+    if (named && plan->grant.has_mode)
+        return options_refuse(cli, "put -s, -x and --slots before the -l NAME that they are for");
     if (cli->command == &command_once && plan->every_ms == 0)
         return options_refuse(cli, "once needs --every and the length of a period, such as 1d");
     if (line && words > 1)
         return options_refuse(cli, "-c takes a single CMD, one line for sh: quote it");
     if (plan->grant.lease_ms == 0)
         plan->grant.lease_ms = SQLOCK_LEASE_DEFAULT_MS;
-    plan->name = strdup(o.operands[0]);
     plan->command = command_words(o.operands + o.n - words, words, line);
-    if (plan->name != NULL && plan->command != NULL)
+    if ((named || add_name(plan, o.operands[0])) && (plan->name = all_names(plan)) != NULL &&
+        plan->command != NULL)
         return 0;
     say(SAY_ERROR, "out of memory");
     return EXIT_INTERNAL;
@@ -250,7 +311,8 @@ const struct command command_run = {
                 "[--at-least DUR] [--max-time DUR] [-k DUR] [--on-lost term|kill|warn] [-m K=V]... "
                 "[--status-fd N] "
                 "[--keep-url] [-c] NAME CMD "
-                "[ARG...]",
+                "[ARG...]\n"
+                "[OPTION]... [-s | -x | --slots N] -l NAME [-l NAME]... [-c] CMD [ARG...]",
     .summary = "run a command while holding a lock",
     .help = "The lease is renewed while CMD runs. If it cannot be renewed, or is lost, CMD\n"
             "and every process it started are stopped before the lease ends, even if sqlock\n"
@@ -267,7 +329,12 @@ const struct command command_run = {
             "\n"
             "With -s any number of commands may hold the lock at once, and no exclusive\n"
             "one. With --slots as many as there are slots. An exclusive one that waits comes\n"
-            "before shared ones that come later.\n",
+            "before shared ones that come later.\n"
+            "\n"
+            "With -l A -l B it holds all of these locks, or none. -s, -x and --slots are of\n"
+            "the names behind them: -s -l A -x -l B. CMD finds the first lock in its\n"
+            "variables, and the tokens of all in SQLOCK_TOKENS. If one is lost, CMD is\n"
+            "stopped.\n",
     .options = options,
     .run = run_run,
 };

@@ -203,8 +203,8 @@ const struct command command_show = {
     .name = "show",
     .synopsis = "NAME",
     .summary = "show who holds a lock, its last token, and who waits",
-    .help = "Exits with 1 if no lock of this name was ever taken. Only PostgreSQL has a queue\n"
-            "of waiters: the place of each, who it is, since when, and for how long.\n",
+    .help = "Exits with 1 if no lock of this name was ever taken. Of each one that waits: its\n"
+            "place in the queue, who it is, since when, and for how long.\n",
     .options = options,
     .run = show_run,
 };

@@ -128,20 +128,32 @@ static const char *place_words(char out[PLACE_WORDS], int64_t place)
 }
 
 /* Only on a terminal, or with -v: a log has no use for it. */
-static void say_waiting(sqlock *m, const char *name, sqlock_op *op)
+static bool may_say_waiting(void)
 {
-    char holder[4 * SQLOCK_LABEL_MAX + 64], place[PLACE_WORDS], *shown;
+    return !say_is_quiet() && (isatty(STDERR_FILENO) || say_is_loud());
+}
 
-    if (say_is_quiet() || (!isatty(STDERR_FILENO) && !say_is_loud()))
-        return;
-    describe_holder(holder, sizeof holder, m, name);
-    place_words(place, sqlock_op_place(op));
-    if ((shown = shown_text(name, strlen(name))) != NULL)
-        say(SAY_NOTE, "waiting for \"%s\"%s%s; Ctrl-C to give up", shown, holder, place);
+void grant_say_waiting(const char *name, const char *holder, int64_t place)
+{
+    char words[PLACE_WORDS], *shown = may_say_waiting() ? shown_text(name, strlen(name)) : NULL;
+
+    if (shown != NULL)
+        say(SAY_NOTE, "waiting for \"%s\"%s%s; Ctrl-C to give up", shown, holder,
+            place_words(words, place));
     free(shown);
 }
 
-static void say_given_up(const char *name, int signal, int64_t waited_ms)
+static void say_waiting(sqlock *m, const char *name, sqlock_op *op)
+{
+    char holder[4 * SQLOCK_LABEL_MAX + 64];
+
+    if (!may_say_waiting())
+        return;
+    describe_holder(holder, sizeof holder, m, name);
+    grant_say_waiting(name, holder, sqlock_op_place(op));
+}
+
+void grant_say_given_up(const char *name, int signal, int64_t waited_ms)
 {
     char *shown = shown_text(name, strlen(name)), waited[TEXT_DURATION];
 
@@ -215,7 +227,7 @@ int grant_take(sqlock *m, const char *name, const sqlock_acquire_opts *opts,
     /* The lock may have been granted before the cancel: give it back, granted or unsure. */
     sqlock_scope_end(out_lock);
     if (*out_signal != 0)
-        say_given_up(name, *out_signal, (sqlock_now_us() - begun) / 1000);
+        grant_say_given_up(name, *out_signal, (sqlock_now_us() - begun) / 1000);
     return SQLOCK_ECANCELLED;
 }
 
@@ -253,7 +265,7 @@ int grant_nested(sqlock *m, const char *name, int64_t mode)
 
 int grant_read(const struct cli *cli, int n, char **operands, struct grant_id *out)
 {
-    if (n != 3)
+    if (n != 3 && n != 4)
         return options_refuse(cli,
                               "NAME, OWNER and TOKEN are needed, as 'sqlock acquire' printed them");
     out->name = operands[0];
@@ -261,6 +273,9 @@ int grant_read(const struct cli *cli, int n, char **operands, struct grant_id *o
         return options_refuse(cli, "invalid OWNER (use 32 hexadecimal digits)");
     if (!text_number(operands[2], 1, SQLOCK_TOKEN_MAX, &out->token))
         return options_refuse(cli, "invalid TOKEN (use the number that 'sqlock acquire' printed)");
+    out->slot = -1;
+    if (n == 4 && !text_number(operands[3], 0, INT32_MAX, &out->slot))
+        return options_refuse(cli, "invalid SLOT (use the number that 'sqlock acquire' printed)");
     return 0;
 }
 
@@ -272,6 +287,7 @@ int grant_import(sqlock *m, const struct grant_id *id, int32_t lease_ms, sqlock_
 
     opts.lease_ms = lease_ms;
     opts.flags = SQLOCK_NO_RENEW;
+    opts.slot = id->slot;
     rc = sqlock_import(m, id->name, id->owner, id->token, &opts, out_lock, &err);
     return rc != 0 ? fail_with(rc, &err) : 0;
 }

@@ -33,7 +33,6 @@ enum { GRANT_TTL = 256, GRANT_GRACE, GRANT_SLOTS, GRANT_LAST };
     {                                                                                              \
         'x', NULL, NULL, "exclusive lock (the default)"                                            \
     }
-/* Of run. For release and renew, a grant is a name, an owner and a token, of an exclusive lock. */
 #define GRANT_KINDS                                                                                \
     {'s', NULL, NULL, "shared lock: keeps only exclusive ones out"},                               \
     {                                                                                              \
@@ -65,6 +64,11 @@ int grant_take(sqlock *m, const char *name, const sqlock_acquire_opts *opts,
                struct signals *signals, int other_fd, sqlock_lock **out_lock, int *out_signal,
                sqlock_error *err);
 
+/* What it says while it waits, and when a signal has ended that. holder: ", held by ...", or
+ * nothing. */
+void grant_say_waiting(const char *name, const char *holder, int64_t place);
+void grant_say_given_up(const char *name, int signal, int64_t waited_ms);
+
 /* Before a wait: does a `sqlock run` around this process hold this lock? SQLOCK_OUTER has the
  * owners of all of them. Then the wait would never end. Returns EXIT_USAGE after saying so, else 0.
  * If the look fails, so will the request, and that reports it. */
@@ -75,10 +79,11 @@ struct grant_id {
     const char *name;
     unsigned char owner[SQLOCK_OWNER_SIZE];
     int64_t token;
+    int64_t slot; /* as sqlock_lock_slot() */
 };
 
-/* Three operands: NAME OWNER TOKEN. Here and below: returns 0, or the exit code after printing
- * why. */
+/* The operands NAME OWNER TOKEN, and SLOT of a shared lock or a slot. Here and below: returns 0, or
+ * the exit code after printing why. */
 int grant_read(const struct cli *cli, int n, char **operands, struct grant_id *out);
 /* Make a handle for it. */
 int grant_import(sqlock *m, const struct grant_id *id, int32_t lease_ms, sqlock_lock **out_lock);

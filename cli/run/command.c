@@ -14,30 +14,59 @@
 #include "cli/run/plan.h"
 #include "cli/run/wire.h"
 
+/* Words behind those that the variable has, with a blank between. */
+static void add_word(const char *variable, const char *word)
+{
+    const char *before = getenv(variable);
+    char *all;
+
+    if (asprintf(&all, "%s%s%s", before != NULL ? before : "", before != NULL ? " " : "", word) < 0)
+        return;
+    setenv(variable, all, 1);
+    free(all);
+}
+
+static void set_number(const char *variable, int64_t number)
+{
+    char text[32];
+
+    snprintf(text, sizeof text, "%lld", (long long)number);
+    setenv(variable, text, 1);
+}
+
+/* Of one lock. Of several the first one's, and the tokens of all. */
+static void command_grants(const struct plan *plan, const struct order *order)
+{
+    const struct order_grant *first = &order->grants[0];
+
+    setenv("SQLOCK_NAME", plan->names[0].text, 1);
+    setenv("SQLOCK_OWNER", first->owner, 1);
+    set_number("SQLOCK_TOKEN", first->token);
+    unsetenv("SQLOCK_TOKENS"); /* of a run around this one */
+    unsetenv("SQLOCK_SLOT");
+    if (first->slot >= 0)
+        set_number("SQLOCK_SLOT", first->slot);
+    for (int i = 0; i < order->n; i++) {
+        char token[32];
+
+        snprintf(token, sizeof token, "%lld", (long long)order->grants[i].token);
+        add_word("SQLOCK_TOKENS", token);
+        /* The owners of all runs around this command, so that a nested one does not wait for them.
+         */
+        add_word("SQLOCK_OUTER", order->grants[i].owner);
+    }
+}
+
 static void command_environment(const struct plan *plan, const struct order *order)
 {
-    const char *around = getenv("SQLOCK_OUTER"), *url = getenv("SQLOCK_URL");
-    char token[32], slot[32], *outer;
+    const char *url = getenv("SQLOCK_URL");
 
-    /* The owners of all runs around this command, so that a nested one does not wait for them. */
-    if (asprintf(&outer, "%s%s%s", around != NULL ? around : "", around != NULL ? " " : "",
-                 order->owner) >= 0)
-        setenv("SQLOCK_OUTER", outer, 1);
     /* Empty, not absent: else sqlock inside would use DATABASE_URL, which may be another
      * database. */
     if (!plan->keep_url && url != NULL && url_has_password(url))
         setenv("SQLOCK_URL", "", 1);
-
-    snprintf(token, sizeof token, "%lld", (long long)order->token);
-    setenv("SQLOCK_NAME", plan->name, 1);
-    setenv("SQLOCK_OWNER", order->owner, 1);
-    setenv("SQLOCK_TOKEN", token, 1);
+    command_grants(plan, order);
     setenv("SQLOCK_HELD", "1", 1);
-    snprintf(slot, sizeof slot, "%lld", (long long)order->slot);
-    if (order->slot >= 0)
-        setenv("SQLOCK_SLOT", slot, 1);
-    else
-        unsetenv("SQLOCK_SLOT"); /* of a run around this one */
 }
 
 /* Restore what we changed. Our own descriptors close themselves at exec. */

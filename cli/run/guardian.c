@@ -59,9 +59,9 @@ int64_t plan_grace_us(const struct plan *plan)
 
 int64_t plan_slack_us(const struct plan *plan)
 {
-    int64_t slack = (int64_t)plan->grant.lease_ms * 1000 / 20;
+    int64_t slack = (int64_t)plan->grant.lease_ms * 1000 / 10;
 
-    return slack < 250000 ? slack : 250000;
+    return slack < 500000 ? slack : 500000;
 }
 
 int64_t plan_again_us(int64_t since_us)

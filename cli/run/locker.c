@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <sqlock/import.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +17,7 @@
 #include "cli/base/say.h"
 #include "cli/base/text.h"
 #include "cli/cli.h"
+#include "cli/run/held.h"
 #include "cli/run/plan.h"
 #include "cli/run/status.h"
 #include "cli/run/tree.h"
@@ -29,7 +29,7 @@ struct locker {
     int guardian_fd;
     pid_t waker; /* the guardian's parent; 0: it is dead, and the guardian our child */
     sqlock *m;
-    sqlock_lock *lock;
+    struct held held;
     int64_t known_us;   /* the deadline that the guardian knows */
     int64_t begun_us;   /* of the wait */
     int64_t held_us;    /* of the grant */
@@ -60,6 +60,19 @@ static int open_database(struct locker *l)
     return rc;
 }
 
+/* Of several names, the error says which one is busy. */
+static void say_busy(const struct locker *l, const sqlock_holder *holder, const sqlock_error *err)
+{
+    sqlock_error shown = *err;
+
+    if (l->plan->n_names == 1) {
+        grant_say_busy(l->plan->cli, l->plan->name, holder, err);
+        return;
+    }
+    error_for_shell(&shown);
+    say_code(SAY_NOTE, sqlock_code_name(err->code), "%s", shown.text);
+}
+
 static int take_refused(struct locker *l, int rc, int caught, const sqlock_holder *holder,
                         const sqlock_error *err)
 {
@@ -69,7 +82,7 @@ static int take_refused(struct locker *l, int rc, int caught, const sqlock_holde
     }
     if (rc == SQLOCK_EBUSY || rc == SQLOCK_EGUARDED) {
         l->outcome.word = "busy";
-        grant_say_busy(l->plan->cli, l->plan->name, holder, err);
+        say_busy(l, holder, err);
         return l->plan->busy_exit;
     }
     if (rc == SQLOCK_ECANCELLED) {
@@ -82,31 +95,26 @@ static int take_refused(struct locker *l, int rc, int caught, const sqlock_holde
 /* True: the lock is held. Otherwise *out_code is the exit code, which may be 0 (-E 0). */
 static bool take_lock(struct locker *l, int *out_code)
 {
-    sqlock_acquire_opts opts = SQLOCK_ACQUIRE_OPTS_INIT;
     sqlock_holder holder = {.size = sizeof holder};
     sqlock_error err = {0};
     int rc, caught;
 
-    if (l->plan->grant.wait_ms != 0 &&
-        (*out_code = grant_nested(l->m, l->plan->name, l->plan->grant.mode)) != 0)
+    if (l->plan->grant.wait_ms != 0 && (*out_code = held_nested(l->plan, l->m)) != 0)
         return false;
-    opts.wait_ms = l->plan->grant.wait_ms;
-    opts.lease_ms = l->plan->grant.lease_ms;
-    opts.mode = l->plan->grant.mode;
-    opts.holder = &holder;
-    rc = grant_take(l->m, l->plan->name, &opts, &l->plan->signals, l->guardian_fd, &l->lock,
-                    &caught, &err);
-    if (rc != 0)
-        sqlock_scope_end(&l->lock); /* still unsure: give back what may have been granted */
+    rc = held_take(&l->held, l->m, l->plan, l->guardian_fd, &holder, &caught, &err);
     l->held_us = sqlock_now_us();
     l->outcome.waited_us = l->held_us - l->begun_us;
     if (rc != 0) {
         *out_code = take_refused(l, rc, caught, &holder, &err);
         return false;
     }
-    l->outcome.token = sqlock_lock_token(l->lock);
+    for (int i = 0; i < l->held.n; i++) {
+        l->outcome.tokens[i] = sqlock_lock_token(l->held.locks[i]);
+        say(SAY_MORE, "%s: held, token %lld", l->plan->names[i].text,
+            (long long)l->outcome.tokens[i]);
+    }
+    l->outcome.n_tokens = l->held.n;
     l->state = SQLOCK_HELD;
-    say(SAY_MORE, "%s: held, token %lld", l->plan->name, (long long)l->outcome.token);
     return true;
 }
 
@@ -116,13 +124,11 @@ static bool take_lock(struct locker *l, int *out_code)
  * If a deadline was not, the guardian acts earlier, and the next one comes soon. */
 static bool order_send(struct locker *l, enum order_kind kind, int signal)
 {
-    struct order o = {.kind = (int32_t)kind,
-                      .signal = signal,
-                      .deadline_us = sqlock_lock_deadline_us(l->lock),
-                      .token = sqlock_lock_token(l->lock),
-                      .slot = sqlock_lock_slot(l->lock)};
+    struct order o = {
+        .kind = (int32_t)kind, .signal = signal, .deadline_us = held_deadline_us(&l->held)};
 
-    text_owner(o.owner, sqlock_lock_owner(l->lock));
+    if (kind == ORDER_START)
+        held_fill(&l->held, &o);
     if (send(l->guardian_fd, &o, sizeof o, MSG_DONTWAIT | MSG_NOSIGNAL) != (ssize_t)sizeof o)
         return false;
     l->known_us = o.deadline_us;
@@ -171,7 +177,7 @@ static void suspend_too(struct locker *l)
 
     if (!l->has_terminal)
         return;
-    if (sqlock_renew(l->lock, NULL) != 0)
+    if (!held_renew(&l->held))
         say(SAY_MORE, "%s: cannot renew the lease before it is suspended", l->plan->name);
     order_send(l, ORDER_DEADLINE, 0);
     left = (l->known_us - plan_slack_us(l->plan) - plan_grace_us(l->plan) - sqlock_now_us()) / 1000;
@@ -213,7 +219,8 @@ static void hear_guardian(struct locker *l)
 
 static void say_state(struct locker *l)
 {
-    sqlock_state state = sqlock_lock_state(l->lock);
+    sqlock_lock *lock = held_worst(&l->held);
+    sqlock_state state = sqlock_lock_state(lock);
     char span[TEXT_DURATION];
 
     if (state == l->state)
@@ -224,11 +231,11 @@ static void say_state(struct locker *l)
         send_due(l);
     }
     if (state == SQLOCK_AT_RISK)
-        say(SAY_NOTE, "%s: cannot renew the lease, which ends in %s", l->plan->name,
-            text_span(span, (sqlock_lock_deadline_us(l->lock) - sqlock_now_us()) / 1000));
+        say(SAY_NOTE, "%s: cannot renew the lease, which ends in %s", sqlock_lock_name(lock),
+            text_span(span, (sqlock_lock_deadline_us(lock) - sqlock_now_us()) / 1000));
     else if (state == SQLOCK_LOST)
-        say(SAY_ERROR, "%s: lock lost: %s%s; %s", l->plan->name,
-            sqlock_why_name(sqlock_lock_why(l->lock)),
+        say(SAY_ERROR, "%s: lock lost: %s%s; %s", sqlock_lock_name(lock),
+            sqlock_why_name(sqlock_lock_why(lock)),
             l->suspended ? " while the command was suspended" : "",
             l->plan->on_lost == ON_LOST_WARN ? "the command goes on without it"
                                              : "the command is being stopped");
@@ -254,20 +261,23 @@ static void hand_on_signals(struct locker *l)
 static void watch_command(struct locker *l)
 {
     int tick_ms = l->plan->grant.lease_ms / 30;
-    struct pollfd fds[] = {{.fd = l->guardian_fd, .events = POLLIN},
-                           {.fd = l->plan->signals.fd, .events = POLLIN},
-                           {.fd = sqlock_lock_fd(l->lock, NULL), .events = POLLIN}};
+    struct pollfd fds[2 + PLAN_NAMES] = {{.fd = l->guardian_fd, .events = POLLIN},
+                                         {.fd = l->plan->signals.fd, .events = POLLIN}};
+    int n = 2;
 
+    for (int i = 0; i < l->held.n; i++)
+        fds[n++] = (struct pollfd){.fd = sqlock_lock_fd(l->held.locks[i], NULL), .events = POLLIN};
     tick_ms = tick_ms < 5 ? 5 : tick_ms > 500 ? 500 : tick_ms;
     while (l->end.kind != REPORT_ENDED && !l->guardian_died) {
-        poll(fds, 3, tick_ms);
-        if (fds[2].revents != 0)
-            fds[2].fd = -1; /* it stays readable */
+        poll(fds, (nfds_t)n, tick_ms);
+        for (int i = 2; i < n; i++)
+            if (fds[i].revents != 0)
+                fds[i].fd = -1; /* it stays readable */
         hear_guardian(l);
         hand_on_signals(l);
         send_due(l);
         say_state(l);
-        if (sqlock_lock_deadline_us(l->lock) != l->known_us) {
+        if (held_deadline_us(&l->held) != l->known_us) {
             l->suspended = false;
             order_send(l, ORDER_DEADLINE, 0);
         }
@@ -281,7 +291,7 @@ static void watch_command(struct locker *l)
  * someone may stop it again and again. */
 static void guard_instead(struct locker *l)
 {
-    int64_t last = sqlock_lock_deadline_us(l->lock) - plan_slack_us(l->plan);
+    int64_t last = held_deadline_us(&l->held) - plan_slack_us(l->plan);
     int64_t polite = sqlock_now_us() + (int64_t)l->plan->grace_ms * 1000, now;
     bool asked = false;
 
@@ -354,8 +364,8 @@ static int exit_of_end(struct locker *l)
 static int release_lock(struct locker *l, int code)
 {
     sqlock_error err = {0};
-    bool held = sqlock_is_held(l->lock);
-    int rc = sqlock_release(l->lock, &err);
+    bool held = held_all(&l->held);
+    int rc = held_release(&l->held, &err);
 
     if (rc == SQLOCK_ELOST || (rc != 0 && !held)) {
         if (l->outcome.has_child && strcmp(l->outcome.word, "ended") == 0) {
@@ -378,16 +388,17 @@ static bool hold_at_least(struct locker *l)
     struct pollfd signalled = {.fd = l->plan->signals.fd, .events = POLLIN};
     int64_t left;
 
-    if (l->plan->least_ms == 0 || !l->outcome.has_child || l->must_end || !sqlock_is_held(l->lock))
+    if (l->plan->least_ms == 0 || !l->outcome.has_child || l->must_end || !held_all(&l->held))
         return true;
-    while ((left = (end - sqlock_now_us()) / 1000) > 0 && sqlock_is_held(l->lock))
+    while ((left = (end - sqlock_now_us()) / 1000) > 0 && held_all(&l->held))
         if (poll(&signalled, 1, left < 500 ? (int)left : 500) > 0 &&
             signals_next(&l->plan->signals, NULL) != 0)
             break;
-    if (sqlock_is_held(l->lock))
+    if (held_all(&l->held))
         return true;
-    say(SAY_NOTE, "%s: lock lost before --at-least was over: %s", l->plan->name,
-        sqlock_why_name(sqlock_lock_why(l->lock)));
+    say(SAY_NOTE, "%s: lock lost before --at-least was over: %s",
+        sqlock_lock_name(held_worst(&l->held)),
+        sqlock_why_name(sqlock_lock_why(held_worst(&l->held))));
     return false;
 }
 
@@ -410,7 +421,7 @@ static int run_command(struct locker *l)
     if (l->guardian_died && l->end.kind != REPORT_ENDED)
         guard_instead(l);
     if ((code = exit_of_end(l)) == 0)
-        code = turn_note(l->plan, &l->once, l->lock, l->must_end);
+        code = turn_note(l->plan, &l->once, l->held.locks[0], l->must_end);
     if (hold_at_least(l))
         code = release_lock(l, code);
     l->outcome.held_us = sqlock_now_us() - l->held_us;
@@ -448,7 +459,7 @@ int locker_run(struct plan *plan, int guardian_fd, pid_t waker)
                                                                   : release_lock(&l, code);
     l.outcome.exit = code;
     status_write(plan, &l.outcome);
-    sqlock_lock_free(l.lock);
+    held_free(&l.held);
     sqlock_close(l.m);
     close(guardian_fd);
     wait_for_waker(&l);

@@ -9,6 +9,7 @@
 #include "cli/base/grant.h"
 #include "cli/base/signals.h"
 
+enum { PLAN_NAMES = 16 };
 enum on_lost { ON_LOST_TERM, ON_LOST_KILL, ON_LOST_WARN };
 
 /* In memory that all three processes share. */
@@ -20,7 +21,12 @@ struct shared {
 
 struct plan {
     struct cli *cli;
-    char *name;
+    struct plan_name {
+        char *text;
+        int64_t mode; /* as in sqlock_acquire_opts */
+    } names[PLAN_NAMES];
+    int n_names;
+    char *name;     /* all of them, for people */
     char **command; /* ends with NULL */
     struct grant_opts grant;
     int busy_exit;

@@ -18,17 +18,37 @@ int status_code(int wait_status)
                                     : WEXITSTATUS(wait_status);
 }
 
+/* Of several locks: {"NAME": TOKEN, ...}. */
+static json_t *all_tokens(const struct plan *plan, const struct outcome *o)
+{
+    json_t *all = json_object();
+
+    for (int i = 0; i < o->n_tokens; i++) {
+        const char *name = plan->names[i].text;
+        json_t *text = json_text(name, strlen(name));
+
+        json_object_set_new(all, json_string_value(text), json_integer(o->tokens[i]));
+        json_decref(text);
+    }
+    return all;
+}
+
 static char *as_line(const struct plan *plan, const struct outcome *o)
 {
     bool signalled = o->has_child && WIFSIGNALED(o->child_status);
     json_t *json = json_pack(
         "{s:o, s:s, s:i, s:o, s:o, s:I, s:I, s:o}", "name",
-        json_text(plan->name, strlen(plan->name)), "outcome", o->word, "exit", o->exit,
-        "child_status", o->has_child ? json_integer(status_code(o->child_status)) : json_null(),
-        "child_signal", signalled ? json_integer(WTERMSIG(o->child_status)) : json_null(),
-        "waited_ms", (json_int_t)(o->waited_us / 1000), "held_ms", (json_int_t)(o->held_us / 1000),
-        "token", o->token > 0 ? json_integer(o->token) : json_null());
-    char *text = json != NULL ? json_dumps(json, JSON_COMPACT | JSON_EMBED) : NULL;
+        json_text(plan->names[0].text, strlen(plan->names[0].text)), "outcome", o->word, "exit",
+        o->exit, "child_status",
+        o->has_child ? json_integer(status_code(o->child_status)) : json_null(), "child_signal",
+        signalled ? json_integer(WTERMSIG(o->child_status)) : json_null(), "waited_ms",
+        (json_int_t)(o->waited_us / 1000), "held_ms", (json_int_t)(o->held_us / 1000), "token",
+        o->n_tokens > 0 ? json_integer(o->tokens[0]) : json_null());
+    char *text;
+
+    if (plan->n_names > 1)
+        json_object_set_new(json, "tokens", all_tokens(plan, o));
+    text = json != NULL ? json_dumps(json, JSON_COMPACT | JSON_EMBED) : NULL;
 
     json_decref(json);
     return text;

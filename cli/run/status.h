@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct plan;
+#include "cli/run/plan.h"
 
 struct outcome {
     const char *word; /* "ended", "lost", "max-time", "not-started", "busy", "done" (once),
@@ -14,7 +14,8 @@ struct outcome {
     bool has_child; /* the command was started, and child_status is that of waitpid() */
     int child_status;
     int64_t waited_us, held_us;
-    int64_t token; /* 0: none */
+    int n_tokens; /* 0: it was not held */
+    int64_t tokens[PLAN_NAMES];
 };
 
 /* The status as a shell shows it: the exit code, or 128 plus the signal. */

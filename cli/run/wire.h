@@ -5,6 +5,8 @@
 
 #include <stdint.h>
 
+#include "cli/run/plan.h"
+
 enum order_kind {
     ORDER_START = 1,    /* the lock is held: start the command */
     ORDER_DEADLINE = 2, /* the lock is ours until this time, by the last reply */
@@ -16,9 +18,12 @@ struct order {
     int32_t kind;
     int32_t signal;
     int64_t deadline_us; /* of sqlock_now_us() */
-    int64_t token;
-    int64_t slot;   /* as sqlock_lock_slot() */
-    char owner[40]; /* as text */
+    int32_t n;           /* ORDER_START: of these, in the order of the plan's names */
+    struct order_grant {
+        int64_t token;
+        int64_t slot;   /* as sqlock_lock_slot() */
+        char owner[40]; /* as text */
+    } grants[PLAN_NAMES];
 };
 
 enum report_kind {

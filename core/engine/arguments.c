@@ -3,6 +3,7 @@
 
 #include "core/base/text.h"
 #include "core/engine/arguments.h"
+#include "core/engine/locks.h"
 
 #define REQUEST_MIN_MS 10
 #define REQUEST_MAX_MS 3600000
@@ -66,6 +67,7 @@ static const struct field acquire_fields[] = {
     FIELD(sqlock_acquire_opts, cancel),   FIELD(sqlock_acquire_opts, on_event),
     FIELD(sqlock_acquire_opts, user),     FIELD(sqlock_acquire_opts, holder),
     FIELD(sqlock_acquire_opts, owner),    FIELD(sqlock_acquire_opts, mode),
+    FIELD(sqlock_acquire_opts, modes),    FIELD(sqlock_acquire_opts, slot),
 };
 static const struct field row_fields[] = {
     FIELD(sqlock_row_opts, flags),    FIELD(sqlock_row_opts, wait_ms),
@@ -163,6 +165,18 @@ int check_open_opts(const sqlock_open_opts *in, sqlock_open_opts *out, sqlock_er
     return check_text("label", out->label, LABEL_TEXT_MAX, err);
 }
 
+int check_mode(int64_t mode, sqlock_error *err)
+{
+    return check_range("mode", mode, SQLOCK_SHARED, SQLOCK_SLOTS_MAX, err);
+}
+
+int check_one_mode(const sqlock_acquire_opts *opts, sqlock_error *err)
+{
+    return opts->modes == NULL
+               ? 0
+               : sqlock_error_set(err, SQLOCK_EINVAL, 0, "modes are for a list of names");
+}
+
 int check_acquire_opts(const sqlock *m, const sqlock_acquire_opts *in, sqlock_acquire_opts *out,
                        sqlock_error *err)
 {
@@ -173,13 +187,15 @@ int check_acquire_opts(const sqlock *m, const sqlock_acquire_opts *in, sqlock_ac
     if ((rc = opts_copy(out, sizeof *out, acquire_fields, COUNT(acquire_fields), in, err)) != 0 ||
         (rc = check_wait(out->wait_ms, err)) != 0 ||
         (rc = check_range("max_hold_ms", out->max_hold_ms, 0, INT32_MAX, err)) != 0 ||
-        (rc = check_range("mode", out->mode, SQLOCK_SHARED, SQLOCK_SLOTS_MAX, err)) != 0)
+        (rc = check_mode(out->mode, err)) != 0)
         return rc;
     if (out->owner != NULL && out->mode != SQLOCK_EXCLUSIVE)
         return sqlock_error_set(err, SQLOCK_EINVAL, 0,
                                 "an owner may be given to exclusive acquires only");
     if (out->lease_ms != 0 && (rc = check_range("lease_ms", out->lease_ms, SQLOCK_LEASE_MIN_MS,
                                                 SQLOCK_LEASE_MAX_MS, err)) != 0)
+        return rc;
+    if ((rc = check_range("slot", out->slot, -1, LOCK_SEATS_MAX - 1, err)) != 0)
         return rc;
     lease_ms = out->lease_ms != 0 ? out->lease_ms : m->lease_us / 1000;
     if (out->flags & ~SQLOCK_NO_RENEW)

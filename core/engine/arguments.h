@@ -12,6 +12,10 @@
 int check_open_opts(const sqlock_open_opts *in, sqlock_open_opts *out, sqlock_error *err);
 int check_acquire_opts(const sqlock *m, const sqlock_acquire_opts *in, sqlock_acquire_opts *out,
                        sqlock_error *err);
+/* Who may hold a lock beside others. Of a list of names each has its own, of one name there is one.
+ */
+int check_mode(int64_t mode, sqlock_error *err);
+int check_one_mode(const sqlock_acquire_opts *opts, sqlock_error *err);
 int check_list_opts(const sqlock_list_opts *in, sqlock_list_opts *out, sqlock_error *err);
 int check_row_opts(const sqlock_row_opts *in, sqlock_row_opts *out, sqlock_error *err);
 /* The caller must have set a struct's size. `what` is the error's text if not. */

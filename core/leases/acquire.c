@@ -300,7 +300,7 @@ int acquire_begin(sqlock *m, const char *name, const sqlock_acquire_opts *opts, 
     int rc;
 
     if ((rc = check_alive(m, err)) != 0 || (rc = check_acquire_opts(m, opts, &o, err)) != 0 ||
-        (rc = check_name(name, out_len, err)) != 0 ||
+        (rc = check_one_mode(&o, err)) != 0 || (rc = check_name(name, out_len, err)) != 0 ||
         (rc = o.mode != SQLOCK_EXCLUSIVE ? texts_has(m->texts, SQLOCK_STMT_SEAT, err) : 0) != 0 ||
         (rc = lock_new(m, name, *out_len, &o, &lock, err)) != 0)
         return rc;

@@ -54,7 +54,7 @@ static int32_t all_wait(const struct all *a, int64_t most)
 /* Wait for this name. */
 static int all_wait_for(struct all *a, size_t i)
 {
-    sqlock_acquire_opts o = a->o;
+    sqlock_acquire_opts o = many_opts(&a->o, i);
     int rc;
 
     o.wait_ms = a->deadline == TIME_NEVER ? SQLOCK_WAIT_FOREVER : all_wait(a, INT32_MAX);

@@ -80,6 +80,8 @@ void verb_probed(sqlock_op *op, const struct answer *a, const char *text);
 /* Check all arguments. out_locks becomes NULLs, *o the options, in full. */
 int many_check(sqlock *m, const char *const *names, size_t n, const sqlock_acquire_opts *opts,
                sqlock_lock **out_locks, sqlock_acquire_opts *o, sqlock_error *err);
+/* Those of name number i. */
+sqlock_acquire_opts many_opts(const sqlock_acquire_opts *opts, size_t i);
 /* Acquire all names but number `held`, and end by `until` at the latest. Afterwards locks and codes
  * have what became of each, and err is of the first that failed. */
 int many_acquire(sqlock *m, const char *const *names, size_t n, size_t held,

@@ -51,9 +51,20 @@ int many_check(sqlock *m, const char *const *names, size_t n, const sqlock_acqui
         return sqlock_error_set(err, SQLOCK_EINVAL, 0,
                                 "owner must be NULL: each grant has an owner of its own");
     for (size_t i = 0; i < n; i++)
-        if ((rc = check_name(names[i], &len, err)) != 0)
+        if ((rc = check_name(names[i], &len, err)) != 0 ||
+            (rc = o->modes != NULL ? check_mode(o->modes[i], err) : 0) != 0)
             return rc;
     return many_is_twice(names, n, err);
+}
+
+sqlock_acquire_opts many_opts(const sqlock_acquire_opts *opts, size_t i)
+{
+    sqlock_acquire_opts o = *opts;
+
+    if (o.modes != NULL)
+        o.mode = o.modes[i];
+    o.modes = NULL;
+    return o;
 }
 
 /* The ops of one call. One is NULL where none is needed. */
@@ -128,9 +139,10 @@ int many_acquire(sqlock *m, const char *const *names, size_t n, size_t held,
     if (rc != 0)
         return rc;
     for (size_t i = 0; rc == 0 && i < n; i++) {
+        sqlock_acquire_opts o = many_opts(opts, i);
         sqlock_op *op = NULL;
 
-        if (i != held && (rc = acquire_begin(m, names[i], opts, &op, &len, err)) == 0) {
+        if (i != held && (rc = acquire_begin(m, names[i], &o, &op, &len, err)) == 0) {
             op->deadline = time_min(op->deadline, until);
             many_add(&many, i, op);
         }

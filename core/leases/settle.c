@@ -68,6 +68,7 @@ static int import_grant(sqlock *m, const char *name, size_t name_len, int64_t to
         return rc;
     assert(token > 0);
     mutex_lock(&m->mu);
+    lock_sit(lock, opts->slot);
     lock->token = token;
     lock->pending = PENDING_IMPORT;
     lock->guards = 1; /* the process that made it may have guarded it */
@@ -90,11 +91,10 @@ int sqlock_import(sqlock *m, const char *name, const unsigned char *owner, int64
     if ((rc = check_alive(m, err)) == 0 && (rc = check_acquire_opts(m, opts, &o, err)) == 0 &&
         (rc = check_name(name, &name_len, err)) == 0 && (rc = check_token(token, err)) == 0) {
         o.owner = owner;
-        rc = o.mode != SQLOCK_EXCLUSIVE
-                 ? sqlock_error_set(err, SQLOCK_EREFUSED, 0,
-                                    "only exclusive locks can be imported yet")
-             : owner == NULL ? sqlock_error_set(err, SQLOCK_EINVAL, 0, "the owner is NULL")
-                             : import_grant(m, name, name_len, token, &o, out_lock, err);
+        rc = owner == NULL ? sqlock_error_set(err, SQLOCK_EINVAL, 0, "the owner is NULL")
+             : o.mode != SQLOCK_EXCLUSIVE && o.slot < 0
+                 ? sqlock_error_set(err, SQLOCK_EINVAL, 0, "slot is not set, and mode is")
+                 : import_grant(m, name, name_len, token, &o, out_lock, err);
     }
     return check_context(err, "import", name, 0, rc);
 }

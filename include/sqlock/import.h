@@ -15,14 +15,14 @@ extern "C" {
 /* The owner of this grant. No I/O; any thread. */
 SQLOCK_API const unsigned char *sqlock_lock_owner(sqlock_lock *lock);
 
-/* Make a handle for a grant of another process, from its name, owner and token. Nothing is sent. The
- * handle is UNSURE:
+/* Make a handle for a grant of another process, from its name, owner and token; and, if it is shared or
+ * of a slot, from what sqlock_lock_slot() says there (opts->slot). Nothing is sent. The handle is UNSURE:
  *   sqlock_settle()    renews this very grant: HELD, and renewed from then on (unless SQLOCK_NO_RENEW);
  *                      or LOST with the reason
  *   sqlock_release()   releases this very grant, settled or not
  *   sqlock_lock_free() leaves it as it is
- * Of opts it uses lease_ms, renew_ms, max_hold_ms (from settling on), flags, on_event and user. opts may
- * be NULL.
+ * Of opts it uses slot, lease_ms, renew_ms, max_hold_ms (from settling on), flags, on_event and user. opts
+ * may be NULL.
  * All handles of a grant share one hold: a release through one ends it for all, which learn it at their
  * next renewal (SQLOCK_WHY_RELEASED).
  * Ownership: on success *out_lock is yours, as with sqlock_acquire(). Otherwise it is NULL.

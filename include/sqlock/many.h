@@ -12,7 +12,8 @@ extern "C" {
 
 #define SQLOCK_MANY_MAX 10000 /* names in one call */
 
-/* Acquire as many of the n names as possible, each as sqlock_acquire() does, with the same options.
+/* Acquire as many of the n names as possible, each as sqlock_acquire() does, with the same options; but
+ * opts->modes may have a mode for each.
  * Their owner must be NULL, because each grant has an owner of its own. Their holder is filled for the
  * first name that is refused.
  * With wait_ms, what is granted early is held, and renewed, while the call waits for the rest. At the end

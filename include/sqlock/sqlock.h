@@ -225,6 +225,8 @@ typedef struct sqlock_acquire_opts {
     const unsigned char *owner; /* NULL: random. Else SQLOCK_OWNER_SIZE bytes, for SQLOCK_EXCLUSIVE only:
                                    see sqlock/import.h */
     int64_t mode; /* SQLOCK_EXCLUSIVE, SQLOCK_SHARED, or SQLOCK_SLOTS(n) */
+    const int64_t *modes; /* for a list of names (sqlock/many.h): one for each, in place of mode; or NULL */
+    int64_t slot; /* of a grant that is imported (sqlock/import.h): as sqlock_lock_slot(); -1: it is exclusive */
 } sqlock_acquire_opts;
 
 #define SQLOCK_NO_RENEW 0x1u /* the caller renews with sqlock_renew() */
@@ -238,7 +240,7 @@ typedef struct sqlock_acquire_opts {
 
 #define SQLOCK_ACQUIRE_OPTS_INIT                                                                   \
     { sizeof(sqlock_acquire_opts), SQLOCK_WAIT_DEFAULT_MS, 0, 0, 0, 0, NULL, NULL, NULL, NULL,     \
-      NULL, NULL, SQLOCK_EXCLUSIVE }
+      NULL, NULL, SQLOCK_EXCLUSIVE, NULL, -1 }
 SQLOCK_API void sqlock_acquire_opts_init(sqlock_acquire_opts *opts);
 
 /* Acquire the lock called name: a string of 1 to 255 bytes of UTF-8, compared byte by byte.

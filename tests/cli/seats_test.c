@@ -53,9 +53,39 @@ TEST(test_numbers_of_slots_that_cannot_be_are_refused, ON_SQLITE)
 {
     assert_says(64, "", "invalid number", "sqlock $G run --slots 0 port true");
     assert_says(64, "", "invalid number", "sqlock $G run --slots many port true");
-    assert_says(64, "", "not available", "sqlock $G acquire -s door");
     assert_says(64, "", "only one of", "sqlock $G run -s --slots 2 port true");
     assert_says(64, "", "only one of", "sqlock $G run -s -x port true");
+}
+
+TEST(test_script_holds_a_shared_lock, ON_ALL)
+{
+    assert_sh("sqlock $G acquire -s door >$D/one; sqlock $G acquire -s door >$D/two");
+    assert_sh("test $(wc -w <$D/one) = 3");
+    assert_says(75, "", "door", "sqlock $G run -n door true");
+    assert_sh("sqlock $G renew door $(cat $D/one) && sqlock $G release door $(cat $D/one)");
+    assert_says(1, "", "no longer exists", "sqlock $G renew door $(cat $D/one)");
+    assert_says(75, "", "door", "sqlock $G run -n door true");
+    assert_sh("sqlock $G renew door $(cat $D/two) && sqlock $G release door $(cat $D/two)");
+    assert_sh("sqlock $G run -n door true");
+}
+
+TEST(test_script_holds_a_slot, ON_SQLITE)
+{
+    assert_sh("sqlock $G acquire --slots 2 port >$D/one");
+    assert_says(0, "\"slot\":1", "", "sqlock $G --json acquire --slots 2 port");
+    assert_says(75, "", "port", "sqlock $G acquire -n --slots 2 port");
+    assert_sh("sqlock $G release port $(cat $D/one)");
+    assert_sh("sqlock $G acquire -n --slots 2 port");
+    assert_says(0, "\"slot\":null", "", "sqlock $G --json acquire door");
+}
+
+TEST(test_grants_of_slots_that_cannot_be_are_refused, ON_SQLITE)
+{
+    const char *owner = "00112233445566778899aabbccddeeff";
+
+    assert_says(64, "", "exclusive", "sqlock $G acquire -s --owner %s door", owner);
+    assert_says(64, "", "invalid SLOT", "sqlock $G release door %s 1 x", owner);
+    assert_says(64, "", "are needed", "sqlock $G release door %s 1 2 3", owner);
 }
 
 TEST_MAIN_OF_COMMAND

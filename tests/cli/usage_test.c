@@ -3,8 +3,8 @@
 
 #include "tests/cli/shell.h"
 
-static const char *const commands[] = {"run",  "acquire", "renew",   "release", "ls",
-                                       "show", "break",   "migrate", "reap",    "help"};
+static const char *const commands[] = {"run",  "once",  "acquire", "renew",   "release", "ls",
+                                       "show", "break", "waits",   "migrate", "reap",    "help"};
 
 /* ---- usage ----------------------------------------------------------------------------------- */
 
@@ -122,14 +122,13 @@ TEST(test_name_that_cannot_be_is_wrong_usage, ON_SQLITE)
 
 TEST(test_what_comes_later_is_refused_by_name, ON_SQLITE)
 {
-    static const char *const lines[] = {"waits",
-                                        "doctor",
+    static const char *const lines[] = {"doctor",
                                         "metrics",
                                         "completion bash",
-                                        "help waits",
-                                        "acquire -s a",
-                                        "run -l b a true",
-                                        "acquire --slots 3 a"};
+                                        "help doctor",
+                                        "once -s --every 1d a true",
+                                        "once -l b --every 1d a true",
+                                        "once --slots 2 --every 1d a true"};
 
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
         assert_says(64, "", "not available in this version yet", "sqlock %s", lines[i]);

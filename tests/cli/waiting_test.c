@@ -144,4 +144,55 @@ TEST(test_queue_that_may_not_be_read_is_reported, ON_POSTGRES)
     assert_int_equal(3, atoi(sh("sqlock $G ls --watch=100ms | grep -m 3 -c nightly")->out));
 }
 
+TEST(test_waits_shows_who_waits_for_whom, ON_ALL)
+{
+    begin_waiting();
+    assert_sh("sqlock $G waits >$D/waits; test $(grep -c . $D/waits) -eq 3 && "
+              "sed -n 2p $D/waits | grep -q '^nightly  *1 .* job=one  *[0-9]*@.*script=' && "
+              "sed -n 3p $D/waits | grep -q '^nightly  *2 .* job=two  *[0-9]*@.*script='");
+    assert_sh("sqlock $G --json waits | grep -q '\"waits_for\":\\[\"[0-9]*@'");
+    assert_says(0, "\"circles\":[]", "", "sqlock $G --json waits");
+    assert_sh(
+        "sqlock $G waits --dot >$D/dot; head -n 1 $D/dot | grep -q '^digraph' && "
+        "grep -c 'label=\"nightly\"' $D/dot | grep -q '^2$' && tail -n 1 $D/dot | grep -q '^}$'");
+    end_waiting();
+    assert_int_equal(1, atoi(sh("sqlock $G waits | grep -c .")->out));
+}
+
+TEST(test_waits_names_all_shared_holders, ON_SQLITE)
+{
+    pid_t waiter;
+
+    assert_sh("sqlock $G acquire -n -s -m at=1 door >$D/one; sqlock $G acquire -n -s -m at=2 door "
+              ">$D/two");
+    waiter = sh_start("exec sqlock $G run --slots 1 port sqlock $G run door true");
+    assert_sh("until sqlock $G ls | grep -q port; do sleep 0.05; done; sleep 0.3");
+    assert_sh("sqlock $G run -n -s -m at=3 door true; test $? = 75");
+    assert_sh(
+        "sqlock $G run -s door true & until sqlock $G waits | grep door >$D/waits; do sleep 0.05; "
+        "done; grep -q 'at=1.*, .*at=2' $D/waits; rc=$?; sqlock $G release door $(cat $D/one); "
+        "sqlock $G release door $(cat $D/two); wait; exit $rc");
+    assert_int_equal(child_wait(waiter, patience_ms(20000)), 0);
+}
+
+/* Each script holds what the other one wants. */
+TEST(test_waits_shows_a_circle, ON_ALL)
+{
+    static const char script[] =
+        "sqlock $G acquire -n %s && echo >$D/in.%s && while ! test -e $D/go; do "
+        "sleep 0.05; done; sqlock $G acquire -w 60s %s; exit 0";
+    pid_t one = sh_start(script, "door", "door", "gate"), two;
+
+    wait_for("in.door");
+    two = sh_start(script, "gate", "gate", "door");
+    wait_for("in.gate");
+    assert_sh("echo >$D/go; " UNTIL_WAIT(2));
+    assert_sh("sqlock $G waits | grep -q '^circle: .* waits for door of, .* waits for gate of the "
+              "first$'");
+    assert_sh("sqlock $G --json waits | grep -q '\"circles\":\\[\\[\"'");
+    assert_sh("pkill -INT -P %d && pkill -INT -P %d", (int)one, (int)two);
+    assert_int_equal(child_wait(one, patience_ms(20000)), 0);
+    assert_int_equal(child_wait(two, patience_ms(20000)), 0);
+}
+
 TEST_MAIN_OF_COMMAND

@@ -2,6 +2,7 @@
 #define SUITE_NEEDS QUEUES
 #include <sqlock/admin.h>
 #include <sqlock/import.h>
+#include <sqlock/many.h>
 #include <sqlock/transaction.h>
 
 #include "tests/drivers/suite_in_transaction.h"
@@ -255,6 +256,45 @@ TEST(test_P24_what_does_not_go_with_the_holders_is_refused, m, other)
 }
 
 /* The row could not tell such a grant from the exclusive one of the same owner. */
+/* One of a list may be shared, and another one not. */
+TEST(test_each_name_of_a_list_has_its_mode, m, other)
+{
+    static const char *const names[] = {"door", "port", "room"};
+    static const int64_t modes[] = {SQLOCK_SHARED, SQLOCK_SLOTS(2), SQLOCK_EXCLUSIVE};
+    sqlock_acquire_opts opts = wait_opts(0, 0, 0);
+    sqlock_lock *locks[3], *shared = sit(other, "door", SQLOCK_SHARED);
+
+    opts.modes = modes;
+    ok(sqlock_acquire_all(m, names, 3, &opts, locks, &said));
+    assert_int_equal(sqlock_lock_slot(locks[0]), 1);
+    assert_int_equal(sqlock_lock_slot(locks[1]), 0);
+    assert_int_equal(sqlock_lock_slot(locks[2]), -1);
+    assert_int_equal(try_mode(other, "door", SQLOCK_SHARED), 0);
+    assert_int_equal(try_mode(other, "port", SQLOCK_SLOTS(2)), 0);
+    assert_int_equal(try_mode(other, "room", SQLOCK_SHARED), SQLOCK_EBUSY);
+    ok(sqlock_end_each(locks, 3, NULL, &said));
+    give(shared);
+    shared = sit(other, "room", SQLOCK_SHARED);
+    says(SQLOCK_EBUSY, sqlock_acquire_all(m, names, 3, &opts, locks, &said));
+    assert_non_null(strstr(said.text, "room"));
+    assert_true(is_free(other, "door"));
+    assert_true(is_free(other, "port"));
+    give(shared);
+}
+
+TEST(test_modes_that_cannot_be_are_refused, m)
+{
+    static const char *const names[] = {"door", "port"};
+    static const int64_t wrong[] = {SQLOCK_EXCLUSIVE, SQLOCK_SLOTS_MAX + 1};
+    sqlock_acquire_opts opts = wait_opts(0, 0, 0);
+    sqlock_lock *locks[2], *lock;
+
+    opts.modes = wrong;
+    says(SQLOCK_EINVAL, sqlock_acquire_all(m, names, 2, &opts, locks, &said));
+    says(SQLOCK_EINVAL, sqlock_acquire_each(m, names, 2, &opts, locks, NULL, &said));
+    says(SQLOCK_EINVAL, sqlock_acquire(m, "door", &opts, &lock, &said));
+}
+
 TEST(test_owner_is_given_to_exclusive_acquires_only, m)
 {
     sqlock_acquire_opts opts = mode_opts(SQLOCK_SHARED, 0);
@@ -265,6 +305,54 @@ TEST(test_owner_is_given_to_exclusive_acquires_only, m)
     opts.mode = SQLOCK_SLOTS(1);
     says(SQLOCK_EINVAL, sqlock_acquire(m, "door", &opts, &none, &said));
     assert_true(sqlock_is_held(alone));
+}
+
+static sqlock_lock *import_seat(sqlock *m, sqlock_lock *of, int64_t slot)
+{
+    sqlock_acquire_opts opts = SQLOCK_ACQUIRE_OPTS_INIT;
+    sqlock_lock *lock = NULL;
+
+    opts.slot = slot;
+    ok(sqlock_import(m, sqlock_lock_name(of), sqlock_lock_owner(of), sqlock_lock_token(of), &opts,
+                     &lock, &said));
+    return keep(lock);
+}
+
+TEST(test_seat_is_imported_by_its_number, m, other)
+{
+    static const int64_t modes[] = {SQLOCK_SHARED, SQLOCK_SLOTS(2)};
+
+    for (int i = 0; i < 2; i++) {
+        sqlock_lock *first = sit(m, "door", modes[i]), *second = sit(m, "door", modes[i]);
+        sqlock_lock *import = import_seat(other, second, 1);
+
+        ok(sqlock_settle(import, 5000, &said));
+        assert_int_equal(sqlock_lock_slot(import), 1);
+        assert_int_equal(sqlock_lock_token(import), sqlock_lock_token(second));
+        give(import);
+        assert_int_equal(sqlock_settle(import_seat(other, second, 1), 5000, &said), SQLOCK_ELOST);
+        assert_int_equal(sqlock_settle(import_seat(other, first, 1), 5000, &said), SQLOCK_ELOST);
+        assert_true(sqlock_is_held(first));
+        says(SQLOCK_ELOST, sqlock_renew(second, &said));
+        give(first);
+        assert_true(is_free(other, "door"));
+    }
+}
+
+TEST(test_seats_that_cannot_be_are_not_imported, m)
+{
+    sqlock_lock *lock = sit(m, "door", SQLOCK_SHARED), *none = NULL;
+    sqlock_acquire_opts opts = SQLOCK_ACQUIRE_OPTS_INIT;
+
+    opts.mode = SQLOCK_SHARED;
+    says(SQLOCK_EINVAL, sqlock_import(m, "door", sqlock_lock_owner(lock), sqlock_lock_token(lock),
+                                      &opts, &none, &said));
+    opts.slot = -2;
+    says(SQLOCK_EINVAL, sqlock_import(m, "door", sqlock_lock_owner(lock), sqlock_lock_token(lock),
+                                      &opts, &none, &said));
+    opts.slot = 1 << 24;
+    says(SQLOCK_EINVAL, sqlock_import(m, "door", sqlock_lock_owner(lock), sqlock_lock_token(lock),
+                                      &opts, &none, &said));
 }
 
 /* P7, P10 */

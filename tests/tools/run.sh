@@ -19,10 +19,11 @@ build=$1
 shift
 log_dir=$build/log
 limit_s=${SQLOCK_TEST_LIMIT:-1200}
-# Most tests wait, for leases to end: one more at a time than there are cores. Two more took a sixth less time, and
-# made some late that look at a second of a server's.
+# Most tests wait, for leases to end: one more at a time than there are cores. While the cores are idle all the same,
+# up to twice as many. As many as that all the time make some late that look at a second of a server's.
 cores=$(nproc 2>/dev/null || echo 1)
 jobs=${JOBS:-$((cores + 1))}
+most_jobs=${JOBS:-$((2 * jobs))}
 passed=0 failed=0 skipped=0
 postgres=tests/tools/pg.sh mysql=tests/tools/my.sh
 declare -A started=() # the servers, by their scripts
@@ -63,7 +64,7 @@ trap 'finish; exit 130' HUP INT TERM
 prepare_sanitizer()
 {
     local known=$build/san.supp
-    [ -z "${SAN:-}" ] || jobs=${JOBS:-$((cores * 3))}
+    [ -z "${SAN:-}" ] || most_jobs=${JOBS:-$((cores * 3))} jobs=$most_jobs
     case ${SAN:-} in
     address)
         grep '^leak:' tests/tools/san.supp >"$known"
@@ -262,12 +263,35 @@ longest_first() # ITEM...
         }' tests/tools/longest - | sort -n | cut -d" " -f2-
 }
 
+# Since the last call the cores had nothing to do for half of the time or more. Waiting for a disk counts as work.
+idle_before=0 total_before=0
+cores_were_idle()
+{
+    local user nice system idle wait irq soft steal total was_idle=$idle_before was_total=$total_before
+    read -r _ user nice system idle wait irq soft steal _ </proc/stat || return
+    total=$((user + nice + system + idle + wait + irq + soft + steal))
+    idle_before=$idle total_before=$total
+    [ $((2 * (idle - was_idle))) -ge $((total - was_total)) ]
+}
+
+# Until another program may begin. After each one, its first seconds show what it needs.
+wait_for_room()
+{
+    local running looks=0
+    cores_were_idle
+    while running=$(jobs -rp | wc -l) && [ "$running" -ge "$jobs" ]; do
+        sleep 0.2
+        looks=$(((looks + 1) % 10))
+        [ $looks = 0 ] && cores_were_idle && [ "$running" -lt "$most_jobs" ] && return
+    done
+}
+
 run_all() # ITEM...
 {
     local item items n=0 p f s
     mapfile -t items < <(longest_first "$@")
     for item in "${items[@]}"; do
-        [ $n -lt "$jobs" ] || wait -n
+        wait_for_room
         n=$((n + 1))
         run_aside $n "$item" &
     done

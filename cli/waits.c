@@ -1,0 +1,328 @@
+/* sqlock waits: who waits for whom, as a table, as JSON, or as a graph for dot(1). */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <sqlock/admin.h>
+
+#include "cli/base/connect.h"
+#include "cli/base/info.h"
+#include "cli/base/output.h"
+#include "cli/base/say.h"
+#include "cli/base/shown.h"
+#include "cli/base/text.h"
+#include "cli/cli.h"
+
+enum { DOT = OPTION_LONG };
+
+static const struct option_spec options[] = {
+    {DOT, "dot", NULL, "print a graph, for dot(1)"},
+    {0, NULL, NULL, NULL},
+};
+
+/* One that waits for a lock. The holders are those of the lock, which others that wait share. */
+struct wait {
+    char *name;
+    sqlock_waiter waiter; /* its name is the one above */
+    struct holders *of;
+};
+
+struct holders {
+    const char *name;
+    char **labels;
+    size_t n;
+    struct holders *next;
+};
+
+struct waits {
+    struct wait *list; /* in the order of names and places */
+    size_t n;
+    struct holders *holders;
+    bool failed; /* out of memory */
+};
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+static int waits_add(const sqlock_waiter *waiter, void *user)
+{
+    struct waits *w = user;
+    struct wait *list = realloc(w->list, (w->n + 1) * sizeof *list);
+    char *name = strndup(waiter->name, waiter->name_len);
+
+    w->list = list != NULL ? list : w->list;
+    if (list == NULL || name == NULL) {
+        free(name);
+        w->failed = true;
+        return 1;
+    }
+    list[w->n++] = (struct wait){.name = name, .waiter = *waiter};
+    return 0;
+}
+
+/* The lock's own row, and those of its shared holders or slots, which stand behind it. */
+static int holders_add(const sqlock_info *info, void *user)
+{
+    struct holders *h = user;
+    char **labels;
+
+    if (strcmp(info->name, h->name) != 0)
+        return 1;
+    if (!info->held || info->holder.left_ms <= 0)
+        return 0;
+    if ((labels = realloc(h->labels, (h->n + 1) * sizeof *labels)) == NULL)
+        return -1;
+    h->labels = labels;
+    if ((labels[h->n] = strdup(info->holder.label)) == NULL)
+        return -1;
+    h->n++;
+    return 0;
+}
+
+/* Returns 0, or the exit code after saying why. */
+static int holders_read(sqlock *m, struct waits *w, const char *name, struct holders **out)
+{
+    struct holders *h = calloc(1, sizeof *h);
+    sqlock_list_opts opts = SQLOCK_LIST_OPTS_INIT;
+    sqlock_error err = {0};
+    int rc;
+
+    if ((*out = h) == NULL)
+        return fail_with(SQLOCK_ENOMEM, &err);
+    h->name = name;
+    h->next = w->holders;
+    w->holders = h;
+    opts.prefix = name;
+    rc = sqlock_list(m, &opts, holders_add, h, &err);
+    if (rc < 0 && err.code == rc)
+        return fail_with(rc, &err);
+    return rc == -1 ? fail_with(SQLOCK_ENOMEM, &err) : 0;
+}
+
+static int waits_read(sqlock *m, struct waits *w)
+{
+    sqlock_error err = {0};
+    int rc = sqlock_list_waiters(m, NULL, waits_add, w, &err);
+
+    if (rc < 0)
+        return fail_with(rc, &err);
+    if (w->failed)
+        return fail_with(SQLOCK_ENOMEM, &err);
+    for (size_t i = 0; i < w->n; i++) {
+        struct wait *wait = &w->list[i];
+
+        wait->waiter.name = wait->name;
+        if (i > 0 && strcmp(wait[-1].name, wait->name) == 0)
+            wait->of = wait[-1].of;
+        else if ((rc = holders_read(m, w, wait->name, &wait->of)) != 0)
+            return rc;
+    }
+    return 0;
+}
+
+static void waits_free(struct waits *w)
+{
+    for (size_t i = 0; i < w->n; i++)
+        free(w->list[i].name);
+    free(w->list);
+    while (w->holders != NULL) {
+        struct holders *next = w->holders->next;
+
+        for (size_t i = 0; i < w->holders->n; i++)
+            free(w->holders->labels[i]);
+        free(w->holders->labels);
+        free(w->holders);
+        w->holders = next;
+    }
+}
+
+/* ---- circles --------------------------------------------------------------------------------- */
+
+/* From the last waiter of the way, on through holders that wait themselves, and back to the first
+ * one. It knows programs by their labels. One with several threads may wait in one, and go on
+ * in another, so a circle is a hint and no proof. It is found from its first waiter in the list.
+ * Returns its length, or 0. */
+static size_t circle_find(const struct waits *w, size_t *way, size_t n, bool *seen)
+{
+    const struct holders *of = w->list[way[n - 1]].of;
+
+    for (size_t h = 0; h < of->n; h++) {
+        if (strcmp(of->labels[h], w->list[way[0]].waiter.label) == 0)
+            return n;
+        for (size_t i = way[0] + 1; i < w->n; i++) {
+            size_t found;
+
+            if (seen[i] || strcmp(of->labels[h], w->list[i].waiter.label) != 0)
+                continue;
+            seen[i] = true;
+            way[n] = i;
+            if ((found = circle_find(w, way, n + 1, seen)) != 0)
+                return found;
+        }
+    }
+    return 0;
+}
+
+typedef void circle_fn(const struct waits *w, const size_t *way, size_t n, void *user);
+
+static void circles_each(const struct waits *w, circle_fn *each, void *user)
+{
+    size_t *way = calloc(w->n + 1, sizeof *way), n;
+    bool *seen = calloc(w->n + 1, sizeof *seen);
+
+    for (size_t i = 0; way != NULL && seen != NULL && i < w->n; i++) {
+        memset(seen, 0, w->n);
+        way[0] = i;
+        if ((n = circle_find(w, way, 1, seen)) != 0)
+            each(w, way, n, user);
+    }
+    free(way);
+    free(seen);
+}
+
+/* ---- printing -------------------------------------------------------------------------------- */
+
+static char *shown_label(const char *label)
+{
+    return shown_text(*label != '\0' ? label : "someone", *label != '\0' ? strlen(label) : 7);
+}
+
+static void print_circle(const struct waits *w, const size_t *way, size_t n, void *user)
+{
+    (void)user;
+    printf("circle:");
+    for (size_t i = 0; i < n; i++) {
+        char *label = shown_label(w->list[way[i]].waiter.label),
+             *name = shown_text(w->list[way[i]].name, strlen(w->list[way[i]].name));
+
+        if (label != NULL && name != NULL)
+            printf("%s %s waits for %s of", i > 0 ? "," : "", label, name);
+        free(label);
+        free(name);
+    }
+    printf(" the first\n");
+}
+
+static void print_wait(const struct wait *wait)
+{
+    char waited[TEXT_DURATION], *label = shown_label(wait->waiter.label);
+    char *name = shown_cell(wait->name, strlen(wait->name), 24);
+
+    if (name != NULL && label != NULL)
+        printf("%s %5lld  %8s  %-24s ", name, (long long)wait->waiter.place,
+               text_span(waited, wait->waiter.waited_ms), label);
+    free(name);
+    free(label);
+    for (size_t i = 0; i < wait->of->n; i++) {
+        char *holder = shown_label(wait->of->labels[i]);
+
+        printf("%s%s", i > 0 ? ", " : "", holder != NULL ? holder : "?");
+        free(holder);
+    }
+    putchar('\n');
+}
+
+static int waits_words(const struct waits *w)
+{
+    printf("%-24s %5s  %8s  %-24s %s\n", "NAME", "PLACE", "WAITED", "WAITER", "WAITS FOR");
+    for (size_t i = 0; i < w->n; i++)
+        print_wait(&w->list[i]);
+    circles_each(w, print_circle, NULL);
+    return output_end();
+}
+
+static void add_circle(const struct waits *w, const size_t *way, size_t n, void *user)
+{
+    json_t *circle = json_array();
+
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(
+            circle, json_text(w->list[way[i]].waiter.label, strlen(w->list[way[i]].waiter.label)));
+    json_array_append_new(user, circle);
+}
+
+static int waits_json(const struct waits *w)
+{
+    json_t *waits = json_array(), *found = json_array();
+
+    for (size_t i = 0; i < w->n; i++) {
+        json_t *row = waiter_json(&w->list[i].waiter), *holders = json_array();
+
+        for (size_t h = 0; h < w->list[i].of->n; h++)
+            json_array_append_new(
+                holders, json_text(w->list[i].of->labels[h], strlen(w->list[i].of->labels[h])));
+        json_object_set_new(row, "waits_for", holders);
+        json_array_append_new(waits, row);
+    }
+    circles_each(w, add_circle, found);
+    return output_json(json_pack("{s:o, s:o}", "waits", waits, "circles", found));
+}
+
+/* As a string of dot's. */
+static void print_quoted(const char *text)
+{
+    char *shown = shown_label(text);
+
+    putchar('"');
+    for (const char *c = shown != NULL ? shown : "?"; *c != '\0'; c++) {
+        if (*c == '"' || *c == '\\')
+            putchar('\\');
+        putchar(*c);
+    }
+    putchar('"');
+    free(shown);
+}
+
+static int waits_dot(const struct waits *w)
+{
+    puts("digraph waits {");
+    for (size_t i = 0; i < w->n; i++)
+        for (size_t h = 0; h < w->list[i].of->n; h++) {
+            printf("    ");
+            print_quoted(w->list[i].waiter.label);
+            printf(" -> ");
+            print_quoted(w->list[i].of->labels[h]);
+            printf(" [label=");
+            print_quoted(w->list[i].name);
+            puts("];");
+        }
+    puts("}");
+    return output_end();
+}
+
+static int waits_run(struct cli *cli, int argc, char **argv)
+{
+    struct waits w = {0};
+    struct options o;
+    sqlock *m = NULL;
+    bool dot = false;
+    int rc, key;
+
+    options_begin(&o, cli, options, OPTIONS_ANYWHERE, argc, argv);
+    while ((key = options_next(&o)) >= 0)
+        dot = true;
+    if (key == OPTIONS_WRONG)
+        return EXIT_USAGE;
+    if (o.n != 0)
+        return options_refuse(cli, "waits takes no NAME: it shows all who wait");
+    if (dot && cli->json)
+        return options_refuse(cli, "use only one of --dot and --json");
+    if ((rc = database_open(cli, NULL, &m)) != 0)
+        return rc;
+    if ((rc = waits_read(m, &w)) == 0)
+        rc = dot ? waits_dot(&w) : cli->json ? waits_json(&w) : waits_words(&w);
+    waits_free(&w);
+    sqlock_close(m);
+    return rc;
+}
+
+const struct command command_waits = {
+    .name = "waits",
+    .synopsis = "[--dot]",
+    .summary = "show who waits for whom, and circles of them",
+    .help = "One line for each that waits in a queue, with those who hold the lock. A circle\n"
+            "is a hint of a deadlock: a program is known by process and label, and one\n"
+            "may wait in one thread and go on in another. The list is not a snapshot of one\n"
+            "moment.\n",
+    .options = options,
+    .run = waits_run,
+};
