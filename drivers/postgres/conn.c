@@ -206,6 +206,8 @@ static int conn_connect_factory(struct pg_conn *c, const sqlock_conn_opts *opts,
  * - Tables are read by their key: a plan that was made while they were empty is still used when
  *   they have grown. A small table without a fitting key counts as dear then, and the server would
  *   compile the statement, which takes hundreds of milliseconds: so it compiles none.
+ * - A prepared statement is planned once. Otherwise the server plans it anew for five calls of each
+ *   session, and for all later ones where it hopes to save something by the values of a call.
  * - A packet of several statements may be cut in the middle by a network that falls silent. Then
  * the server has run the first ones, and keeps the rows locked until it notices: within 25 seconds.
  *
@@ -227,6 +229,7 @@ static const char session_sql[] =
     " set_config('tcp_keepalives_interval', '5', false),"
     " set_config('tcp_keepalives_count', '3', false)";
 static const char session_sql_11[] = ", set_config('jit', 'off', false)";
+static const char session_sql_12[] = ", set_config('plan_cache_mode', 'force_generic_plan', false)";
 /* With this setting the server looks for its client during a statement, and soon ends one whose
  * client has gone. Linux only: other servers refuse the setting. */
 static const char session_sql_14[] =
@@ -236,13 +239,14 @@ static const char session_sql_17[] = ", set_config('transaction_timeout', '0', f
 
 static int session_set(struct pg_conn *c, int64_t deadline, sqlock_error *err)
 {
-    char sql[sizeof session_sql + sizeof session_sql_11 + sizeof session_sql_14 +
-             sizeof session_sql_17];
+    char sql[sizeof session_sql + sizeof session_sql_11 + sizeof session_sql_12 +
+             sizeof session_sql_14 + sizeof session_sql_17];
     struct pg_call call = {deadline, 0, err};
     int version = PQserverVersion(c->pg);
 
-    snprintf(sql, sizeof sql, "%s%s%s%s", session_sql, version >= 110000 ? session_sql_11 : "",
-             version >= 140000 ? session_sql_14 : "", version >= 170000 ? session_sql_17 : "");
+    snprintf(sql, sizeof sql, "%s%s%s%s%s", session_sql, version >= 110000 ? session_sql_11 : "",
+             version >= 120000 ? session_sql_12 : "", version >= 140000 ? session_sql_14 : "",
+             version >= 170000 ? session_sql_17 : "");
     return pg_send_ahead(c, &call, session_path, sql);
 }
 
