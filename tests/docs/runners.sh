@@ -22,6 +22,9 @@ make_stage()
     locked "${MAKE:-make}" -s DRIVERS="$BUILT_DRIVERS" install PREFIX="$dir/usr" >"$dir/log" 2>&1 ||
         { cat "$dir/log"; return 1; }
     stand_in import.sh '[ "$SQLOCK_HELD" = 1 ] && sqlock ls | grep -q "^import "'
+    stand_in read.sh 'sqlock ls | grep -q "^prices .* slot 0 "'
+    stand_in encode.sh '[ "$SQLOCK_SLOT" = 0 ]'
+    stand_in move.sh 'set -- $SQLOCK_TOKENS; [ $# = 2 ] && [ "$(sqlock ls | grep -c "^from \|^to ")" = 2 ]'
     stand_in deploy '[ "$1" = --fence ] && [ "$2" -gt 0 ]'
     for job in report nightly-report; do
         stand_in $job "while [ ! -e $dir/go ]; do sleep 0.05; done"
@@ -41,7 +44,7 @@ make_stage()
 prepare() # DOCUMENT
 {
     rm -rf "$dir/work" && mkdir "$dir/work" && (umask 077 && echo "$url" >"$dir/etc/url")
-    ln -s "$repo/tests" "$repo/build" "$dir/usr/bin/import.sh" "$dir/work"
+    ln -s "$repo/tests" "$repo/build" "$dir"/usr/bin/{import,read,encode,move}.sh "$dir/work"
     [[ $1 == README.md || $1 == docs/setup.md ]] || as_reader sqlock migrate up >"$dir/log" 2>&1 || { cat "$dir/log"; return 1; }
 }
 
@@ -121,7 +124,7 @@ run_shell()
     fi
     : >"$dir/ran"
     as_reader sh -e "$1" || { echo "ended with $?"; return 1; }
-    for program in import.sh deploy make cc apt-get; do
+    for program in import.sh read.sh encode.sh move.sh deploy make cc apt-get; do
         sed 's/ # .*//' "$1" | grep -qE "(^|[ /'])$program( |\$)" || continue
         [ "$(ran $program)" -gt 0 ] || { echo "$program was not run"; return 1; }
     done

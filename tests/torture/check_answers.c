@@ -150,16 +150,17 @@ static bool forgets_releases(const struct book *b)
 }
 
 /* A release does not wait for the disk. A server that is killed behind it may know nothing of it
- * when it is back: then the lock stands until its lease ends (P5). A later grant waits for the
- * disk, and takes the release along. */
+ * when it is back: then the lock stands until its lease ends (P5). Who is granted the lock in its
+ * place shows that it was released. Others may hold it beside it, with larger tokens. */
 static bool was_undone(const struct book *b, const struct grant *g, const struct event *e)
 {
     int64_t until_us = g->deadline_us + lease_usable_us(b, g->told->process);
+    const struct event *after = g->shared || kind_of(b, g->name).slots > 1 ? g->rival : g->next;
 
     return forgets_releases(b) &&
            (g->over->verb == V_RELEASE ||
             (g->over->verb == V_SETTLE && g->over->value == SQLOCK_WHY_RELEASED)) &&
-           !(g->next && g->next->return_us < e->invoke_us) && e->invoke_us <= until_us &&
+           !(after && after->return_us < e->invoke_us) && e->invoke_us <= until_us &&
            fault_between(&b->hurt, g->over->invoke_us, e->return_us);
 }
 
