@@ -185,12 +185,17 @@ static void have_peace(struct cell *c)
            now_us() < end_us);
 }
 
+static int64_t least_grants(const struct cell *c)
+{
+    return CELL_GRANTS_MIN / (c->share > 1 ? 2 : 1);
+}
+
 static bool is_enough(const struct cell *c)
 {
     int64_t passed_us = 0;
 
     return c->events >= least_events(c) &&
-           grants_so_far(c, &passed_us) >= CELL_GRANTS_MIN + CELL_GRANTS_MIN / 10;
+           grants_so_far(c, &passed_us) >= least_grants(c) * 11 / 10;
 }
 
 static int32_t cell_slack_ms(const struct cell *c)
@@ -240,7 +245,7 @@ static void judge(struct cell *c, FILE *say)
                                 .lease_ms = CELL_COMMAND_LEASE_MS,
                                 .slack_ms = cell_slack_ms(c),
                                 .min_rate = least_rate(c),
-                                .min_grants = CELL_GRANTS_MIN / (c->share > 1 ? 2 : 1),
+                                .min_grants = least_grants(c),
                                 .min_faults = least_events(c),
                                 .rows = rows,
                                 .n_rows = CELL_NAMES,
