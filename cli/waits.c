@@ -139,13 +139,17 @@ static void waits_free(struct waits *w)
 
 /* From the last waiter of the way, on through holders that wait themselves, and back to the first
  * one. It knows programs by their labels. One with several threads may wait in one, and go on
- * in another, so a circle is a hint and no proof. It is found from its first waiter in the list.
- * Returns its length, or 0. */
+ * in another, so a circle is a hint and no proof; and one that waits for itself is none, because
+ * its threads do that all the time. It is found from its first waiter in the list. Returns its
+ * length, or 0. */
 static size_t circle_find(const struct waits *w, size_t *way, size_t n, bool *seen)
 {
-    const struct holders *of = w->list[way[n - 1]].of;
+    const struct wait *last = &w->list[way[n - 1]];
+    const struct holders *of = last->of;
 
     for (size_t h = 0; h < of->n; h++) {
+        if (strcmp(of->labels[h], last->waiter.label) == 0)
+            continue;
         if (strcmp(of->labels[h], w->list[way[0]].waiter.label) == 0)
             return n;
         for (size_t i = way[0] + 1; i < w->n; i++) {
@@ -162,6 +166,15 @@ static size_t circle_find(const struct waits *w, size_t *way, size_t n, bool *se
     return 0;
 }
 
+/* Another thread of a program that waits for the same lock. */
+static bool is_again(const struct waits *w, size_t i)
+{
+    for (size_t k = i; k-- > 0 && w->list[k].of == w->list[i].of;)
+        if (strcmp(w->list[k].waiter.label, w->list[i].waiter.label) == 0)
+            return true;
+    return false;
+}
+
 typedef void circle_fn(const struct waits *w, const size_t *way, size_t n, void *user);
 
 static void circles_each(const struct waits *w, circle_fn *each, void *user)
@@ -170,6 +183,8 @@ static void circles_each(const struct waits *w, circle_fn *each, void *user)
     bool *seen = calloc(w->n + 1, sizeof *seen);
 
     for (size_t i = 0; way != NULL && seen != NULL && i < w->n; i++) {
+        if (is_again(w, i))
+            continue;
         memset(seen, 0, w->n);
         way[0] = i;
         if ((n = circle_find(w, way, 1, seen)) != 0)

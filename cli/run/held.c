@@ -32,7 +32,6 @@ static int take_one(struct held *held, sqlock *m, struct plan *plan, sqlock_acqu
 /* The wait for several names ends by a cancel. This thread fires it. */
 struct watch {
     struct plan *plan;
-    sqlock *m;
     int other_fd, over_fd; /* over: the wait has ended */
     sqlock_cancel *cancel;
     int signal;
@@ -93,7 +92,7 @@ static void watch_end(struct watch *w, pthread_t thread)
 static int take_all(struct held *held, sqlock *m, struct plan *plan, sqlock_acquire_opts *opts,
                     int other_fd, int *out_signal, sqlock_error *err)
 {
-    struct watch w = {.plan = plan, .m = m, .other_fd = other_fd};
+    struct watch w = {.plan = plan, .other_fd = other_fd};
     const char *names[PLAN_NAMES];
     int64_t modes[PLAN_NAMES], begun = sqlock_now_us();
     pthread_t thread;

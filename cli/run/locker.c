@@ -424,6 +424,8 @@ static int run_command(struct locker *l)
         code = turn_note(l->plan, &l->once, l->held.locks[0], l->must_end);
     if (hold_at_least(l))
         code = release_lock(l, code);
+    else if (l->held.n > 1)
+        held_release(&l->held, NULL); /* those that were not lost */
     l->outcome.held_us = sqlock_now_us() - l->held_us;
     return code;
 }

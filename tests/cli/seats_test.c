@@ -4,42 +4,50 @@
 
 #include "tests/cli/shell.h"
 
-TEST(test_shared_runs_go_on_beside_each_other, ON_ALL)
+static pid_t hold(const char *words)
 {
-    pid_t first = sh_start("exec sqlock $G run -s door sh -c 'echo >$D/in; sleep 60'");
+    pid_t run = sh_start("exec sqlock $G run %s sh -c 'echo >$D/in; sleep 60'", words);
 
     wait_for("in");
+    return run;
+}
+
+static void end(pid_t run)
+{
+    kill(run, SIGTERM);
+    child_wait(run, patience_ms(20000));
+}
+
+TEST(test_shared_runs_go_on_beside_each_other, ON_ALL)
+{
+    pid_t first = hold("-s door");
+
     assert_says(0, "1\n", "", "sqlock $G run -n -s door sh -c 'echo $SQLOCK_SLOT'");
     assert_says(75, "", "door is busy", "sqlock $G run -n door true");
     assert_says(0, "\"slot\":0", "", "sqlock $G --json show door");
     assert_says(0, "slot 0", "", "sqlock $G ls");
-    kill(first, SIGTERM);
-    child_wait(first, patience_ms(20000));
+    end(first);
     assert_sh("sqlock $G run -n door true");
 }
 
 TEST(test_exclusive_run_keeps_shared_ones_out, ON_SQLITE)
 {
-    pid_t first = sh_start("exec sqlock $G run -x door sh -c 'echo >$D/in; sleep 60'");
+    pid_t first = hold("-x door");
 
-    wait_for("in");
     assert_says(75, "", "door is busy", "sqlock $G run -n -s door true");
-    kill(first, SIGTERM);
-    child_wait(first, patience_ms(20000));
+    end(first);
     assert_sh("sqlock $G run -n -s door true");
 }
 
 TEST(test_run_gets_the_number_of_its_slot, ON_ALL)
 {
-    pid_t first = sh_start("exec sqlock $G run --slots 2 port sh -c 'echo >$D/in; sleep 60'");
+    pid_t first = hold("--slots 2 port");
 
-    wait_for("in");
     assert_says(0, "1\n", "", "sqlock $G run --slots 2 port sh -c 'echo $SQLOCK_SLOT'");
     assert_says(75, "", "port is busy",
                 "sqlock $G run --slots 2 port sqlock $G run -n --slots 2 port true");
     assert_says(78, "", "2 slots", "sqlock $G run -n --slots 3 port true");
-    kill(first, SIGTERM);
-    child_wait(first, patience_ms(20000));
+    end(first);
     assert_sh("sqlock $G run -n --slots 3 port true");
 }
 

@@ -77,6 +77,18 @@ TEST(test_command_is_stopped_if_one_of_its_locks_is_lost, ON_ALL)
     assert_sh("sqlock $G run -n -l door -l gate true");
 }
 
+/* P5 */
+TEST(test_others_are_given_back_if_one_is_lost_in_at_least, ON_SQLITE)
+{
+    pid_t run =
+        sh_start("exec sqlock $G run --ttl 6s --at-least 60s -l door -l gate sh -c 'echo >$D/ran'");
+
+    wait_for("ran");
+    assert_sh("sqlock $G break gate --token $($D/token gate)");
+    assert_int_equal(child_wait(run, patience_ms(60000)), 0);
+    assert_sh("sqlock $G run -n -l door -l gate true");
+}
+
 TEST(test_a_mode_is_of_the_names_behind_it, ON_ALL)
 {
     pid_t run = sh_start(

@@ -175,6 +175,17 @@ TEST(test_waits_names_all_shared_holders, ON_SQLITE)
     assert_int_equal(child_wait(next, patience_ms(20000)), 0);
 }
 
+/* A program's threads wait for each other all the time. Here a script waits for itself. */
+TEST(test_one_that_waits_for_itself_is_no_circle, ON_SQLITE)
+{
+    pid_t one = sh_start("sqlock $G acquire -n door && sqlock $G acquire -w 60s door; exit 0");
+
+    assert_sh(UNTIL_WAIT(1));
+    assert_says(0, "\"circles\":[]", "", "sqlock $G --json waits");
+    assert_sh("pkill -INT -P %d", (int)one);
+    assert_int_equal(child_wait(one, patience_ms(20000)), 0);
+}
+
 /* Each script holds what the other one wants. */
 TEST(test_waits_shows_a_circle, ON_ALL)
 {
