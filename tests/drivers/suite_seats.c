@@ -6,8 +6,9 @@
 #include <sqlock/transaction.h>
 
 #include "tests/drivers/suite_in_transaction.h"
+#include "tests/drivers/suite_seats.h"
 
-static sqlock_acquire_opts mode_opts(int64_t mode, int32_t wait_ms)
+sqlock_acquire_opts mode_opts(int64_t mode, int32_t wait_ms)
 {
     sqlock_acquire_opts opts = wait_opts(wait_ms, 0, 0);
 
@@ -15,15 +16,14 @@ static sqlock_acquire_opts mode_opts(int64_t mode, int32_t wait_ms)
     return opts;
 }
 
-static sqlock_lock *sit(sqlock *m, const char *name, int64_t mode)
+sqlock_lock *sit(sqlock *m, const char *name, int64_t mode)
 {
     sqlock_acquire_opts opts = mode_opts(mode, 10000);
 
     return take_with(m, name, &opts);
 }
 
-/* What a try says; what it got is given back. */
-static int try_mode(sqlock *m, const char *name, int64_t mode)
+int try_mode(sqlock *m, const char *name, int64_t mode)
 {
     sqlock_acquire_opts opts = mode_opts(mode, 0);
     sqlock_lock *lock = NULL;
@@ -78,135 +78,6 @@ TEST(test_refusal_names_a_shared_holder, m, other)
     assert_true(holder.left_ms > 0);
 }
 
-/* A try is refused by who is next. */
-static bool sees_turn(sqlock *m, const char *name, int64_t mode, sqlock_holder *out)
-{
-    sqlock_acquire_opts opts = mode_opts(mode, 0);
-    sqlock_lock *lock = NULL;
-    int code;
-
-    opts.holder = out;
-    code = sqlock_acquire(m, name, &opts, &lock, &said);
-    if (code == SQLOCK_OK)
-        give(keep(lock));
-    return code == SQLOCK_EBUSY && out->token == 0 && out->left_ms > 0 && out->left_ms <= 1000;
-}
-
-/* Who is next waits until the others have gone. It has no token yet, and is listed as no holder.
- * What it has is soon as short as an offer. */
-static void await_turn(sqlock *m, const char *name, int64_t mode, sqlock_info *out)
-{
-    sqlock_holder holder = {.size = sizeof holder};
-
-    *out = (sqlock_info){.size = sizeof *out};
-    assert_soon(sees_turn(m, name, mode, &holder), patience_ms(3000));
-    assert_non_null(strstr(said.text, "next is "));
-    ok(sqlock_find(m, name, out, &said));
-    assert_false(out->held);
-    assert_string_equal(out->holder.label, "");
-}
-
-/* P9: and not the one that waits for it, and comes next. */
-TEST_IF(QUEUES, test_P9_refusal_names_a_shared_holder_and_not_who_is_next, m, other)
-{
-    sqlock_holder holder = {.size = sizeof holder};
-    sqlock_acquire_opts opts = mode_opts(SQLOCK_EXCLUSIVE, 0);
-    sqlock_lock *shared = sit(m, "door", SQLOCK_SHARED), *none = NULL;
-    struct waiter writer = {.m = other, .name = "door", .opts = wait_opts(10000, 0, 0)};
-    sqlock_info info;
-
-    wait_start(&writer);
-    await_turn(m, "door", SQLOCK_SHARED, &info);
-    opts.holder = &holder;
-    says(SQLOCK_EBUSY, sqlock_acquire(m, "door", &opts, &none, &said));
-    assert_int_equal(holder.token, sqlock_lock_token(shared));
-    give(shared);
-    pthread_join(writer.thread, NULL);
-    assert_ok(writer.code, &writer.err);
-    give(keep(writer.lock));
-}
-
-/* P8, P23: whoever is next may lose its turn, by a break here. Then it queues again. */
-TEST_IF(QUEUES, test_waiter_that_loses_its_turn_waits_on, m, other)
-{
-    static const int64_t held[] = {SQLOCK_SHARED, SQLOCK_SLOTS(1)},
-                         wanted[] = {SQLOCK_EXCLUSIVE, SQLOCK_SLOTS(1)};
-
-    for (size_t i = 0; i < sizeof held / sizeof *held; i++) {
-        sqlock_lock *first = sit(m, "door", held[i]);
-        struct waiter next = {.m = other, .name = "door", .opts = mode_opts(wanted[i], 10000)};
-        sqlock_info info;
-
-        wait_start(&next);
-        for (int n = 0; n < 3; n++) {
-            await_turn(m, "door", held[i], &info);
-            ok(sqlock_break(m, "door", info.holder.token, &said));
-        }
-        sleep_ms(patience_ms(200));
-        assert_false(atomic_load(&next.ended));
-        give(first);
-        pthread_join(next.thread, NULL);
-        assert_ok(next.code, &next.err);
-        give(keep(next.lock));
-        assert_true(is_free(m, "door"));
-    }
-}
-
-/* P21: or a lock that is read all the time is never written. */
-TEST_IF(QUEUES, test_P21_shared_ones_come_after_an_exclusive_waiter, m, other)
-{
-    sqlock_lock *shared = sit(m, "door", SQLOCK_SHARED);
-    struct waiter writer = {.m = other, .name = "door", .opts = wait_opts(10000, 0, 0)};
-    struct waiter reader = {.m = m, .name = "door", .opts = mode_opts(SQLOCK_SHARED, 10000)};
-    long queued = spy_runs(SQLOCK_STMT_QUEUE);
-
-    wait_start(&writer);
-    assert_soon(spy_runs(SQLOCK_STMT_QUEUE) > queued, patience_ms(3000));
-    sleep_ms(patience_ms(200));
-    assert_int_equal(try_mode(m, "door", SQLOCK_SHARED), SQLOCK_EBUSY);
-    wait_start(&reader);
-    sleep_ms(patience_ms(200));
-    assert_false(atomic_load(&writer.ended));
-    assert_false(atomic_load(&reader.ended));
-    give(shared);
-    pthread_join(writer.thread, NULL);
-    assert_ok(writer.code, &writer.err);
-    assert_false(atomic_load(&reader.ended));
-    give(keep(writer.lock));
-    pthread_join(reader.thread, NULL);
-    assert_ok(reader.code, &reader.err);
-    assert_true(sqlock_lock_slot(reader.lock) >= 0);
-    give(keep(reader.lock));
-}
-
-/* P8, P23: what it has of the lock meanwhile it gives back. */
-TEST(test_exclusive_waiter_that_gives_up_keeps_no_one_out, m, other)
-{
-    sqlock_acquire_opts opts = mode_opts(SQLOCK_EXCLUSIVE, 400);
-    sqlock_lock *shared = sit(m, "door", SQLOCK_SHARED), *none = NULL, *second;
-
-    assert_takes(390, patience_ms(1500),
-                 says(SQLOCK_EBUSY, sqlock_acquire(other, "door", &opts, &none, &said)));
-    assert_takes(0, patience_ms(1500), second = sit(other, "door", SQLOCK_SHARED));
-    give(shared);
-    give(second);
-}
-
-/* P23: a waiter that dies while it has the turn. Here its manager says nothing any more. */
-TEST_IF(QUEUES, test_P23_turn_of_a_dead_waiter_is_as_short_as_an_offer, m, other)
-{
-    sqlock_acquire_opts opts = mode_opts(SQLOCK_EXCLUSIVE, patience_ms(1500));
-    sqlock_lock *shared = sit(m, "door", SQLOCK_SHARED);
-    struct waiter writer = {.m = other, .name = "door", .opts = opts};
-    sqlock_info info;
-
-    wait_start(&writer);
-    await_turn(m, "door", SQLOCK_SHARED, &info);
-    pthread_join(writer.thread, NULL);
-    assert_int_equal(writer.code, SQLOCK_EBUSY);
-    give(shared);
-}
-
 TEST(test_P24_as_many_hold_as_there_are_slots, m, other)
 {
     sqlock_lock *first = sit(m, "port", SQLOCK_SLOTS(2)), *second = sit(other, "port", 2), *third;
@@ -219,22 +90,6 @@ TEST(test_P24_as_many_hold_as_there_are_slots, m, other)
     assert_int_equal(sqlock_lock_slot(third), 0);
     give(second);
     give(third);
-}
-
-TEST(test_waiter_gets_the_slot_that_comes_free, m, other)
-{
-    sqlock_lock *first = sit(m, "port", SQLOCK_SLOTS(2)), *second = sit(other, "port", 2);
-    struct waiter waiter = {.m = other, .name = "port", .opts = mode_opts(2, 10000)};
-
-    wait_start(&waiter);
-    sleep_ms(patience_ms(300));
-    assert_false(atomic_load(&waiter.ended));
-    give(second);
-    pthread_join(waiter.thread, NULL);
-    assert_ok(waiter.code, &waiter.err);
-    assert_int_equal(sqlock_lock_slot(waiter.lock), 1);
-    give(keep(waiter.lock));
-    give(first);
 }
 
 TEST(test_P24_what_does_not_go_with_the_holders_is_refused, m, other)
