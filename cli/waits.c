@@ -138,10 +138,10 @@ static void waits_free(struct waits *w)
 /* ---- circles --------------------------------------------------------------------------------- */
 
 /* From the last waiter of the way, on through holders that wait themselves, and back to the first
- * one. It knows programs by their labels. One with several threads may wait in one, and go on
- * in another, so a circle is a hint and no proof; and one that waits for itself is none, because
- * its threads do that all the time. It is found from its first waiter in the list. Returns its
- * length, or 0. */
+ * one. It knows programs by their labels. One with several threads may wait in one, and go on in
+ * another, so a circle is a hint and no proof. One that waits for itself is none: threads of a
+ * program do that all the time. It is found from its first waiter in the list. Returns its length,
+ * or 0. */
 static size_t circle_find(const struct waits *w, size_t *way, size_t n, bool *seen)
 {
     const struct wait *last = &w->list[way[n - 1]];
