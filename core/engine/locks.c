@@ -8,19 +8,24 @@
 #include "core/engine/locks.h"
 #include "core/engine/renewals.h"
 
-static int lock_set_label(sqlock_lock *lock, const char *text)
+static int lock_copy_label(sqlock_lock *lock, const char *label)
 {
-    char label[LABEL_MAX + 1];
-    size_t size;
+    size_t size = strlen(label) + 1;
 
-    if (text == NULL)
-        return 0;
-    manager_label(lock->m, text, label);
-    size = strlen(label) + 1;
     if ((lock->label = sqlock_mem_alloc(size)) == NULL)
         return SQLOCK_ENOMEM;
     memcpy(lock->label, label, size);
     return 0;
+}
+
+static int lock_set_label(sqlock_lock *lock, const char *text)
+{
+    char label[LABEL_MAX + 1];
+
+    if (text == NULL)
+        return 0;
+    manager_label(lock->m, text, label);
+    return lock_copy_label(lock, label);
 }
 
 int lock_new(sqlock *m, const char *name, size_t name_len, const sqlock_acquire_opts *opts,
@@ -66,6 +71,31 @@ int lock_new(sqlock *m, const char *name, size_t name_len, const sqlock_acquire_
     m->refs++;
     mutex_unlock(&m->mu);
     *out = lock;
+    return 0;
+}
+
+int lock_like(sqlock_lock *lock, int64_t mode, int same_owner, sqlock_lock **out, sqlock_error *err)
+{
+    const sqlock_acquire_opts opts = {.flags = lock->flags,
+                                      .on_event = lock->on_event,
+                                      .user = lock->user,
+                                      .owner = same_owner ? lock->owner : NULL,
+                                      .mode = mode};
+    int rc = lock_new(lock->m, lock->name, lock->name_len, &opts, out, err);
+    sqlock_lock *like = *out;
+
+    if (rc != 0)
+        return rc;
+    if (lock->label != NULL && lock_copy_label(like, lock->label) != 0) {
+        lock_free(like);
+        return error_nomem(err);
+    }
+    mutex_lock(&lock->m->mu);
+    lease_init(&like->lease, lock->lease.ttl, lock->lease.every,
+               lock->lease.hold == 0 ? 0 : time_max(lock->lease.hold_until - sqlock_now_us(), 1));
+    like->lease.manual = lock->lease.manual;
+    like->downgrades = mode != SQLOCK_EXCLUSIVE;
+    mutex_unlock(&lock->m->mu);
     return 0;
 }
 
@@ -290,6 +320,13 @@ int lock_granted(sqlock_lock *lock, const struct answer *answer, int64_t now)
     if (answer->server != lock->m->server)
         lock_moved(lock, now);
     return 1;
+}
+
+void lock_replaced(sqlock_lock *lock, int64_t now)
+{
+    lock->quiet = 1;
+    lock_change(lock, LEASE_RELEASING, now, 0);
+    lock_change(lock, LEASE_RELEASED, now, 0);
 }
 
 /* An imported token may be wrong, until the row has confirmed it. */

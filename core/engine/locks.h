@@ -15,6 +15,10 @@
 /* Make a handle in state UNSURE. opts was checked. */
 int lock_new(sqlock *m, const char *name, size_t name_len, const sqlock_acquire_opts *opts,
              sqlock_lock **out, sqlock_error *err);
+/* The same for a grant in the place of another one: with this mode, its name and options, and what
+ * is left of its max_hold_ms. same_owner: with its owner, too; otherwise with a new one. */
+int lock_like(sqlock_lock *lock, int64_t mode, int same_owner, sqlock_lock **out,
+              sqlock_error *err);
 /* Make it one of the library's own locks. Call this before its first use. */
 void lock_make_own(sqlock_lock *lock);
 /* It holds this seat; -1: none. From now on its requests are about that row. */
@@ -56,6 +60,8 @@ void lock_moved(sqlock_lock *lock, int64_t now);
 int lock_needs_threads(const sqlock_lock *lock);
 /* The answer, of this server, shows the lease's end by the server's clock. */
 void lock_note_end(sqlock_lock *lock, const struct answer *answer, int64_t server);
+/* Another grant of its holder has taken its place. */
+void lock_replaced(sqlock_lock *lock, int64_t now);
 /* Why the lock is lost by this answer, or SQLOCK_WHY_NONE. */
 sqlock_why lock_denied(const sqlock_lock *lock, const struct answer *answer);
 /* Wait for a running callback, unless this is called from within it. */

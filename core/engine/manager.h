@@ -178,6 +178,9 @@ struct sqlock_lock {
     bool queued;        /* its acquire has ended unsure, and may still have a place in the queue */
     bool guards;        /* it was guarded, perhaps by another handle: a guard may be open */
     bool quiet;         /* released or freed: no new callback begins */
+    bool changes;       /* an op is under way that is granted the lock in its place (op->former), */
+    bool paused;        /* whose next answer decides what becomes of it: no renewals meanwhile */
+    bool downgrades;    /* it takes the place of its owner's exclusive grant, or is not granted */
     bool to_report;     /* the timer has to call on_event */
     bool reporting;     /* the timer is calling on_event now */
 };
@@ -226,9 +229,10 @@ struct sqlock_op {
     int64_t held_until;   /* end of that holder's lease, unless it is released before */
     sqlock_error refusal;
     sqlock_holder *out_holder;
-    sqlock_error err; /* of the last failure, or of the result */
-    int gives_lock;   /* op_finish() hands the lock out, or frees it */
-    int hides_lock;   /* no one else has the lock: op_finish() frees it */
+    sqlock_error err;    /* of the last failure, or of the result */
+    sqlock_lock *former; /* the grant of the same holder whose place it takes; NULL: none */
+    int gives_lock;      /* op_finish() hands the lock out, or frees it */
+    int hides_lock;      /* no one else has the lock: op_finish() frees it */
 
     /* under m->mu */
     int async; /* the worker drives it */
@@ -273,6 +277,8 @@ struct sqlock_op {
         int64_t turn_left; /* and for how long it did */
         int looks;         /* pauses since then */
         int64_t unlike;    /* the lock has other seats: of this kind; 0: no */
+        int64_t turn_token; /* of that turn, where it takes the place of a seat, */
+        int resigned;       /* and that was given back */
     } acquire;
     struct {
         int denials; /* by the database, in a row */

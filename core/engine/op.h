@@ -32,6 +32,9 @@ int op_finish(sqlock_op *op, sqlock_lock **out_lock, sqlock_error *err);
 /* End an op that was started, and is driven by no thread yet. If code is not 0, op->err is filled.
  */
 void op_end(sqlock_op *op, int code);
+/* Before its first request: its grant takes the place of `former`, which is replaced when op
+ * succeeds. pause: from now on op's answers decide about that lease. m->mu is held. */
+void op_replace(sqlock_op *op, sqlock_lock *former, int pause);
 void op_interrupt(sqlock_op *op);
 /* op sleeps: another op's answer answers it. m->mu is held. */
 void op_take_answer(sqlock_op *op, const struct answer *a, int64_t now);
@@ -114,6 +117,9 @@ void op_handshake(sqlock_op *op, int64_t now);
 /* A request failed. Make another one if that can help. Otherwise end with the failure, or with
  * SQLOCK_EUNSURE if a request may have been applied. */
 void op_failed(sqlock_op *op, int64_t now);
+/* The last failure, of which it is not known whether it applied the request: op->err says so.
+ * Returns SQLOCK_EUNSURE. */
+int op_unsure(sqlock_op *op);
 /* A newer version made this row, with a kind that is unknown here: end with SQLOCK_ESCHEMA
  * (P20). */
 void op_unknown_kind(sqlock_op *op);

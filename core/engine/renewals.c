@@ -33,7 +33,8 @@ int64_t renewals_lock_due(const sqlock_lock *lock)
     const struct lease *l = &lock->lease;
     int64_t at = l->renew_at > lock->retry_at ? l->renew_at : lock->retry_at;
 
-    if (lock->renewing || lock->quiet || (lock->flags & SQLOCK_NO_RENEW) || !lease_is_live(l))
+    if (lock->renewing || lock->quiet || lock->paused || (lock->flags & SQLOCK_NO_RENEW) ||
+        !lease_is_live(l))
         return TIME_NEVER;
     return at < l->hold_until && at < renewal_last_moment(lock, at) ? at : TIME_NEVER;
 }
@@ -125,8 +126,8 @@ static void renewal_answered(sqlock_lock *lock, const struct answer *a, int64_t 
     sqlock_why why = lock_denied(lock, a);
 
     lock->behind = a->outcome == SQLOCK_OUT_SKIPPED;
-    if (lock->quiet) {
-        return; /* a release is under way, and its answer decides */
+    if (lock->quiet || lock->paused) {
+        return; /* a release, or a change, is under way, and its answer decides */
     } else if (a->outcome == SQLOCK_OUT_DONE) {
         lock_renewed(lock, a, now);
     } else if (a->outcome == SQLOCK_OUT_SKIPPED || a->outcome == SQLOCK_OUT_LATE) {

@@ -52,9 +52,9 @@ static int acquire_next(sqlock_op *op, int64_t now)
 
     if (op->parked)
         waiting_ends(op, now);
-    else if (op->tries == 0 && !op->acquire.has_turn)
+    else if (op->tries == 0 && !op->acquire.has_turn && op->former == NULL)
         waiting_begins(op);
-    if (op->parked)
+    if (op->parked || change_next(op, now))
         return 0;
     if (lock->given_back != 0) {
         op->acquire.token = lock->given_back;
@@ -81,6 +81,8 @@ static int acquire_next(sqlock_op *op, int64_t now)
         return seats_send(op, now);
     case ACQUIRE_DRAIN:
         return seats_send_drain(op);
+    case ACQUIRE_RESIGN:
+        return change_send_resign(op);
     case ACQUIRE_TURN:
     case ACQUIRE_GRANT:
         break;
@@ -124,7 +126,8 @@ static void acquire_gave_back(sqlock_op *op, const struct answer *a, int64_t now
             lock->pending = PENDING_NOTHING;
             lock_change(lock, LEASE_RELEASED, now, 0);
         }
-        acquire_end_too_slow(op, ended);
+        if (!change_gave_back(op, ended, now))
+            acquire_end_too_slow(op, ended);
     }
 }
 
@@ -186,9 +189,11 @@ static void acquire_judge(sqlock_op *op, const struct answer *a, int64_t now)
         seats_turn(op, a, now);
         return;
     }
+    if (change_denied(op, a, now))
+        return;
     switch (a->outcome) {
     case SQLOCK_OUT_DONE:
-        if (acquire_token_is_sound(op, a, now))
+        if (acquire_token_is_sound(op, a, now) && change_follows(op, a))
             verb_granted(op, a, now);
         return;
     case SQLOCK_OUT_SEATED:
@@ -198,7 +203,7 @@ static void acquire_judge(sqlock_op *op, const struct answer *a, int64_t now)
         acquire_refused(op, SQLOCK_EBUSY, a, now);
         return;
     case SQLOCK_OUT_QUEUED:
-        waiting_found(op, now);
+        waiting_found(op, a, now);
         return;
     case SQLOCK_OUT_GRACE:
         acquire_in_grace(op, a, now);
@@ -253,6 +258,9 @@ static void acquire_answered(sqlock_op *op, const struct answer *a, int64_t now)
     case ACQUIRE_DRAIN:
         seats_drained(op, a, now);
         return;
+    case ACQUIRE_RESIGN:
+        change_resigned(op, a, now);
+        return;
     case ACQUIRE_SEAT:
         op->phase = ACQUIRE_GRANT;
         if (!seats_answered(op, a, now))
@@ -270,7 +278,9 @@ static void acquire_failed(sqlock_op *op, int64_t now)
     enum acquire_phase phase = (enum acquire_phase)op->phase;
     int maybe = (op->err.flags & SQLOCK_MAYBE) != 0;
 
-    op->phase = ACQUIRE_GRANT;
+    op->phase = phase == ACQUIRE_RESIGN ? ACQUIRE_RESIGN : ACQUIRE_GRANT;
+    if (phase == ACQUIRE_RESIGN && maybe)
+        op->former->release_sent = 1;
     passing_failed(op);
     if (phase == ACQUIRE_GIVE_BACK && maybe)
         op->lock->given_back = op->acquire.token;

@@ -17,6 +17,7 @@ enum acquire_phase {
     ACQUIRE_SEAT,      /* shared, or a slot: the request for a seat */
     ACQUIRE_TURN,      /* it has the turn, and extends that */
     ACQUIRE_DRAIN,     /* are all seats empty? */
+    ACQUIRE_RESIGN,    /* it gives back the seat in whose place it is granted the lock */
 };
 
 /* refusal.c: why there is no grant. op goes on, or has ended. */
@@ -52,10 +53,32 @@ void seats_drained(sqlock_op *op, const struct answer *a, int64_t now);
  * others do. */
 int seats_wait(sqlock_op *op, int64_t left, int64_t now);
 
+/* change.c: a grant in the place of another one. All may be called for any op. */
+
+/* Before a request is chosen. Returns 1 if the op has ended. */
+int change_next(sqlock_op *op, int64_t now);
+/* It would wait for itself. */
+int change_must_not_wait(const sqlock_op *op);
+/* The answer grants it the turn. */
+void change_turned(sqlock_op *op, const struct answer *a);
+/* The answer to DRAIN names that seat. Returns 1 if it is its own: the last one. */
+int change_is_last(sqlock_op *op, const struct answer *a, int64_t seat, int64_t now);
+/* All seats are empty. Returns 1 if its own should not be: the op goes on by itself. */
+int change_drained(sqlock_op *op, int64_t now);
+/* RESIGN. Returns 1; and its answer. */
+int change_send_resign(sqlock_op *op);
+void change_resigned(sqlock_op *op, const struct answer *a, int64_t now);
+/* Returns 1 if the answer says that the former grant is over: the op has ended. */
+int change_denied(sqlock_op *op, const struct answer *a, int64_t now);
+/* Returns 0 if others may have had the lock before this grant: it is given back. */
+int change_follows(sqlock_op *op, const struct answer *a);
+/* It was given back. Returns 1 if the op goes on by itself, or has ended. */
+int change_gave_back(sqlock_op *op, int ended, int64_t now);
+
 /* The first request: none, or not ACQUIRE, if others of this manager wait already. */
 void waiting_begins(sqlock_op *op);
 /* The lock is free, but others wait for it. */
-void waiting_found(sqlock_op *op, int64_t now);
+void waiting_found(sqlock_op *op, const struct answer *a, int64_t now);
 /* The requests of the phases BEAT and QUEUE. Return 1. */
 int waiting_send(sqlock_op *op, int64_t now);
 /* BEAT was answered. */

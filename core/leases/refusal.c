@@ -41,7 +41,7 @@ static void refusal_note(sqlock_op *op, int code, const struct answer *a, int64_
         verb_early(op, a, now);
     else if (op->settle && op->lock->queued)
         waiting_leaves(op, now);
-    else if (op->once || op->settle)
+    else if (op->once || op->settle || change_must_not_wait(op))
         op_done(op, code);
     else
         refusal_wait_on(op, left, now);

@@ -21,20 +21,21 @@ int seats_send(sqlock_op *op, int64_t now)
 
     lock_sit(lock, -1);
     op->acquire.not_after = verb_not_after(op, lock, now);
-    return OP_SEND(op, SQLOCK_STMT_SEAT, value_bytes(lock->ns, lock->ns_len),
-                   value_bytes(lock->name, lock->name_len),
-                   value_bytes(lock->owner, sizeof lock->owner), value_int(lock->lease.ttl),
-                   value_int(op->acquire.not_after), value_int(op->m->grace_us),
-                   value_bytes(label, strlen(label)), value_int(lock->mode));
+    return OP_SEND(
+        op, SQLOCK_STMT_SEAT, value_bytes(lock->ns, lock->ns_len),
+        value_bytes(lock->name, lock->name_len), value_bytes(lock->owner, sizeof lock->owner),
+        value_int(lock->lease.ttl), value_int(op->acquire.not_after), value_int(op->m->grace_us),
+        value_bytes(label, strlen(label)), value_int(lock->mode), value_int(lock->downgrades));
 }
 
 int seats_send_drain(sqlock_op *op)
 {
-    const sqlock_lock *lock = op->lock;
+    const sqlock_lock *lock = op->lock, *beside = op->former != NULL ? op->former : lock;
 
     return OP_SEND(op, SQLOCK_STMT_DRAIN, value_bytes(lock->ns, lock->ns_len),
                    value_bytes(lock->name, lock->name_len),
-                   value_bytes(lock->owner, sizeof lock->owner));
+                   value_bytes(lock->owner, sizeof lock->owner),
+                   value_bytes(beside->owner, sizeof beside->owner));
 }
 
 int seats_is_turn(const sqlock_op *op, const struct answer *a)
@@ -55,6 +56,7 @@ void seats_turn(sqlock_op *op, const struct answer *a, int64_t now)
         op->in_queue->sent = 1;
     op->phase = op->lock->mode != SQLOCK_EXCLUSIVE ? ACQUIRE_SEAT : ACQUIRE_DRAIN;
     op_again(op, now);
+    change_turned(op, a);
 }
 
 /* A request for a seat may get one. For the lock alone the drain says who is in the way. */
@@ -146,6 +148,8 @@ void seats_drained(sqlock_op *op, const struct answer *a, int64_t now)
     case SQLOCK_OUT_DONE:
         op->acquire.unlike = 0;
         op->retries_at_once = 0;
+        if (change_drained(op, now))
+            return;
         op->phase = ACQUIRE_GRANT;
         op_again(op, now);
         return;
@@ -157,7 +161,8 @@ void seats_drained(sqlock_op *op, const struct answer *a, int64_t now)
         return;
     case SQLOCK_OUT_HELD:
         if (rows_int(a->rows, 0, SQLOCK_COL_SEAT, -1) >= 0) {
-            seats_stand(op, a, now);
+            if (!change_is_last(op, a, rows_int(a->rows, 0, SQLOCK_COL_SEAT, -1), now))
+                seats_stand(op, a, now);
             return;
         }
         if (!op->acquire.has_turn) { /* another has the turn, and no one stands there any more */

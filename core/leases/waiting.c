@@ -41,8 +41,12 @@ void waiting_begins(sqlock_op *op)
         waiting_joins(op);
 }
 
-void waiting_found(sqlock_op *op, int64_t now)
+void waiting_found(sqlock_op *op, const struct answer *a, int64_t now)
 {
+    if (change_must_not_wait(op)) {
+        acquire_refused(op, SQLOCK_EBUSY, a, now);
+        return;
+    }
     if (waiting_is_worth_a_place(op))
         queue_enter(op, 0);
     op->phase = ACQUIRE_QUEUE;
@@ -70,9 +74,10 @@ int waiting_send(sqlock_op *op, int64_t now)
     return OP_SEND(
         op, SQLOCK_STMT_QUEUE, value_bytes(lock->ns, lock->ns_len),
         value_bytes(lock->name, lock->name_len), value_bytes(lock->owner, sizeof lock->owner),
-        value_int(lock_turn_us(lock)), value_int(op->acquire.not_after), value_int(m->grace_us),
-        value_bytes(label, strlen(label)), value_bytes(m->queue.client, sizeof m->queue.client),
-        value_int(op->in_queue != NULL));
+        value_int(op->former != NULL ? time_min(lock->lease.ttl, LOCK_TURN_US)
+                                     : lock_turn_us(lock)),
+        value_int(op->acquire.not_after), value_int(m->grace_us), value_bytes(label, strlen(label)),
+        value_bytes(m->queue.client, sizeof m->queue.client), value_int(op->in_queue != NULL));
 }
 
 /* What it was granted meanwhile it keeps: the next look shows that. */

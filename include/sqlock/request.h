@@ -104,9 +104,9 @@ extern "C" {
     X(PASS, "pass",                                                                                \
       "b:ns b:name b:owner i:token b:next i:ttl i:grace b:label b:client i:not_after", 1,          \
       SQLOCK_REQ_LAZY)                                                                             \
-    X(SEAT, "seat", "b:ns b:name b:owner i:ttl i:not_after i:grace b:label i:seats", 1,            \
+    X(SEAT, "seat", "b:ns b:name b:owner i:ttl i:not_after i:grace b:label i:seats i:turn", 1,     \
       SQLOCK_REQ_FORGOTTEN | SQLOCK_REQ_PACES)                                                     \
-    X(DRAIN, "drain", "b:ns b:name b:owner", 1, SQLOCK_REQ_FORGOTTEN)                              \
+    X(DRAIN, "drain", "b:ns b:name b:owner b:beside", 1, SQLOCK_REQ_FORGOTTEN)                     \
     X(UNSEAT, "unseat", "b:ns b:name b:owner i:not_after", 1, 0)
 
 typedef enum sqlock_stmt {

@@ -1590,6 +1590,8 @@ FROM (SELECT 1 AS one) o LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
 -- above the floor is drawn anew, but not from a row that is another one's.
 -- Any other grant draws its token from the lock's row, and both rows get it. So it is above all tokens of the name, and
 -- the guard of an exclusive holder who was here before finds another entry.
+-- :turn = 1: only for an owner that has the turn, or its seat already. Then no other grant came in between: an exclusive
+-- holder becomes a shared one. Otherwise the answer says how the turn has ended (EXPIRED, BROKEN ...).
 -- The turn is given back here, and ends as a release does (RELEASED), so that a request for it that comes late is
 -- granted nothing. But if others wait, it is kept for `pass` (kept). There is one case in which that could not name the
 -- grant: a turn that came to the owner of a seat later. Then it is freed, and a waiter looks later.
@@ -1603,10 +1605,10 @@ FROM (SELECT 1 AS one) o LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
 -- :step often
 START TRANSACTION;
 SELECT MAX(c.token), MAX(c.owner), MAX(c.exp), MAX(c.since), MAX(c.label), MAX(c.waiters), MAX(c.seats),
-       MAX(c.ended_why = {ENDED_RELEASED} AND c.ended_owner <=> :owner),
+       MAX(c.ended_why = {ENDED_RELEASED} AND c.ended_owner <=> :owner), MAX(IF(c.ended_owner = :owner, c.ended_why, NULL)),
        NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
 INTO @sqlock_token, @sqlock_owner, @sqlock_exp, @sqlock_since, @sqlock_label, @sqlock_more, @sqlock_seats, @sqlock_gave,
-     @sqlock_seat, @sqlock_old, @sqlock_former, @sqlock_until, @sqlock_began,
+     @sqlock_why, @sqlock_seat, @sqlock_old, @sqlock_former, @sqlock_until, @sqlock_began,
      @sqlock_by, @sqlock_by_exp, @sqlock_by_since, @sqlock_by_label, @sqlock_by_number
 FROM {lock} c FORCE INDEX (PRIMARY)
 WHERE c.ns = :ns AND c.name = :name AND c.kind = 0 AND NOT (c.withdrawn <=> :owner)
@@ -1631,6 +1633,7 @@ INTO @sqlock_own, @sqlock_free, @sqlock_most;
 SET @sqlock_runs = @sqlock_above OR @sqlock_alive AND NOT (@sqlock_own OR @sqlock_free AND @sqlock_more = 0);
 SET @sqlock_may = COALESCE(@sqlock_floor IS NOT NULL AND @sqlock_gone = 0
                            AND (@sqlock_t >= @sqlock_grace OR @sqlock_alive)
+                           AND (:turn = 0 OR @sqlock_own OR @sqlock_alive)
                            AND (@sqlock_runs OR (@sqlock_own OR @sqlock_free AND @sqlock_more = 0)
                                                 AND (@sqlock_seats = 0 OR @sqlock_seats = :seats)), 0);
 SELECT COUNT(*) INTO @sqlock_open
@@ -1691,6 +1694,8 @@ SELECT 0,
        CASE WHEN @sqlock_act > 0 THEN {DONE}
             WHEN @sqlock_runs THEN {SKIPPED}
             WHEN NOT @sqlock_own AND NOT @sqlock_free THEN {HELD}
+            WHEN :turn = 1 AND NOT @sqlock_own
+                 THEN IF(@sqlock_owner <=> :owner, {EXPIRED}, COALESCE({ENDED} + @sqlock_why, {TAKEN}))
             WHEN @sqlock_t < @sqlock_grace AND NOT @sqlock_alive THEN {GRACE}
             WHEN @sqlock_more <> 0 AND NOT @sqlock_own THEN {QUEUED}
             WHEN @sqlock_seats <> 0 AND @sqlock_seats <> :seats THEN {UNLIKE}
@@ -1743,7 +1748,8 @@ ON DUPLICATE KEY UPDATE mode = {lock}.mode;
 -- which only its owner may change from then on. For a row that is free, or that :owner has. The last column is 1 if
 -- :owner has it: then it has the lock. Otherwise the lock is merely free. A turn that has run out, or was broken, gives
 -- no one more than that.
--- The first step only looks. HELD: the lease of a seat runs. It names the one that ends last.
+-- The first step only looks. HELD: the lease of a seat runs. It names the one that ends last. The seat of :beside comes
+-- behind all others: its owner wants the lock alone, and gives that seat back once there is no other.
 -- The second step locks the lock's row, as seat does. Then it locks, in the order of keys, each seat that was granted
 -- since the last drain, and its entry of nt, without waiting. GUARDED: it could not lock one of them, and no lease
 -- runs. A guard stands there, or a writer for a moment. It looks at the leases of the locked rows, because a clock that
@@ -1757,9 +1763,11 @@ ON DUPLICATE KEY UPDATE mode = {lock}.mode;
 -- :step aside
 SELECT 0, {HELD}, s.token, s.exp - {now}, {now}, s.since, s.label, {number_of} s.name {of},
        (SELECT h.seats FROM {lock} h FORCE INDEX (PRIMARY) WHERE h.ns = :ns AND h.name = :name)
-FROM (SELECT MAX(s.exp) AS exp FROM {lock} s FORCE INDEX (PRIMARY) WHERE s.ns = :ns AND {seats} LIMIT 1) x
-STRAIGHT_JOIN {lock} s FORCE INDEX (PRIMARY) ON s.ns = :ns AND {seats} AND s.exp = x.exp
-WHERE x.exp > {now} LIMIT 1;
+FROM (SELECT MAX(IF(s.owner = :beside, NULL, s.exp)) AS other, MAX(IF(s.owner = :beside, s.exp, NULL)) AS own, {now} AS t
+      FROM {lock} s FORCE INDEX (PRIMARY) WHERE s.ns = :ns AND {seats} LIMIT 1) x
+STRAIGHT_JOIN {lock} s FORCE INDEX (PRIMARY) ON s.ns = :ns AND {seats}
+    AND IF(x.other > x.t, s.exp = x.other AND s.owner <> :beside, s.owner = :beside AND s.exp = x.own AND x.own > x.t)
+LIMIT 1;
 -- :step
 START TRANSACTION;
 SELECT MAX(c.token), MAX(c.owner), MAX(c.exp), MAX(c.since), MAX(c.label), MAX(c.waiters), MAX(c.seats)

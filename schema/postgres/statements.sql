@@ -1646,6 +1646,8 @@ FROM (VALUES (1)) one LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
 -- The same request sent again finds its own seat, if that lease still runs, whoever has the turn by now. It keeps its
 -- token. But below the floor it draws a new one, unless another has the turn, whose token stays what it is.
 -- An owner that has released its seat gets no other one. Nor does one that has given up its turn without a seat.
+-- :turn = 1: only for an owner that has the turn, or its seat already. Then no other grant came in between: an exclusive
+-- holder becomes a shared one. Otherwise the answer says how the turn has ended (EXPIRED, BROKEN ...).
 -- With the turn and no one waiting, the turn goes back here. It is remembered as released: the queue's request of
 -- this owner, if it comes once more, must not get it. Otherwise this owner keeps the turn (1 in the last column), and
 -- has to pass it on. An offer is then taken up: if it runs out, that says nothing against its client.
@@ -1673,6 +1675,7 @@ WITH o AS (
               AND (c.waiters = 0 OR (c.owner = :owner AND c.exp > {now}) IS TRUE)
               AND (c.seats = 0 OR c.seats = :seats)
               AND (NOT {graced} OR (c.owner = :owner AND c.exp > {now}) IS TRUE)
+              AND (:turn = 0 OR (c.owner = :owner AND c.exp > {now}) IS TRUE)
               AND (:seats < 0 OR (SELECT count(*) FROM {lock} z WHERE {seat} AND z.exp > {now}) < :seats))
     FOR UPDATE OF c SKIP LOCKED
 ), t AS (
@@ -1682,7 +1685,7 @@ WITH o AS (
 ), a AS (
     SELECT b.t, b.token, b.floor FROM b
     WHERE (b.free OR b.turn) AND (b.waiters = 0 OR b.turn) AND (NOT b.graced OR b.turn)
-      AND (b.seats = 0 OR b.seats = :seats)
+      AND (b.seats = 0 OR b.seats = :seats) AND (b.turn OR :turn = 0)
       AND NOT EXISTS (SELECT 1 FROM o WHERE o.released)
       AND (EXISTS (SELECT 1 FROM o) OR b.ended_why <> {ENDED_RELEASED} OR (b.ended_owner = :owner) IS NOT TRUE)
 ), w AS (
@@ -1767,6 +1770,9 @@ FROM (
                 WHEN a.runs THEN {SKIPPED}
                 WHEN h.owner <> :owner AND h.exp > a.t THEN {HELD}
                 WHEN a.t > :not_after THEN {LATE}
+                WHEN :turn = 1 AND h.owner = :owner AND h.exp <= a.t THEN {EXPIRED}
+                WHEN :turn = 1 AND h.ended_owner = :owner AND (h.owner = :owner) IS NOT TRUE THEN {ENDED} + h.ended_why
+                WHEN :turn = 1 AND (h.owner = :owner) IS NOT TRUE THEN {TAKEN}
                 WHEN {graced} AND (h.owner = :owner AND h.exp > a.t) IS NOT TRUE THEN {GRACE}
                 WHEN h.waiters <> 0 AND (h.owner = :owner AND h.exp > a.t) IS NOT TRUE THEN {QUEUED}
                 WHEN h.seats <> 0 AND h.seats <> :seats THEN {UNLIKE}
@@ -1821,6 +1827,7 @@ FROM d LEFT JOIN LATERAL (
 -- has the row. The last column is 1 if it is this owner's. Send acquire, which grants the lock to whoever has the turn. A
 -- turn that was broken or has run out gives no one more than that. Where a seat is held, that column says of which kind.
 -- The first step only looks. It names the seat whose lease ends last, or, without one, the holder of the row (HELD).
+-- The seat of :beside comes last: its owner wants the lock alone, and gives that seat back once there is no other.
 -- The second one locks the row, and all seats as strongly as acquire does: no guard of a seat is open. The row may
 -- have counted more seats than the snapshot shows: then nothing is decided. All seats are written, also those that
 -- are empty. So the guard of a transaction with an older snapshot fails on them, as it does on a row that was granted
@@ -1848,13 +1855,17 @@ FROM (
         FROM (
             SELECT h.kind, h.token, h.exp, h.since, h.label, h.waiters, h.seats, c.t, {known} AS known,
                    (h.owner = :owner AND h.exp > c.t) IS TRUE AS ours, (h.exp > c.t) IS NOT TRUE AS free,
-                   (SELECT max(z.exp) FROM {lock} z WHERE {seat} AND z.exp > c.t) AS last
-            FROM (SELECT {now} AS t) c CROSS JOIN {lock} h CROSS JOIN {meta} m
+                   y.last, y.own
+            FROM (SELECT {now} AS t) c CROSS JOIN {lock} h CROSS JOIN {meta} m CROSS JOIN LATERAL (
+                SELECT coalesce(max(z.exp) FILTER (WHERE z.owner <> :beside), max(z.exp)) AS last,
+                       bool_and(z.owner = :beside) AS own
+                FROM {lock} z WHERE {seat} AND z.exp > c.t) y
             WHERE h.ns = :ns AND h.name = :name AND m.id = 1
         ) r
     ) a
 ) d LEFT JOIN LATERAL (
-    SELECT z.name, z.token, z.exp, z.since, z.label FROM {lock} z WHERE {seat} AND z.exp = d.last LIMIT 1
+    SELECT z.name, z.token, z.exp, z.since, z.label FROM {lock} z
+    WHERE {seat} AND z.exp = d.last AND (z.owner = :beside) = d.own LIMIT 1
 ) z ON true
 WHERE d.outcome <> {SKIPPED};
 -- :step

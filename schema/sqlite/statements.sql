@@ -886,6 +886,8 @@ FROM {lock} l WHERE l.ns = :ns AND l.name = :name;
 -- transaction sees.
 -- An owner that ran out loses the row, so that a clock that steps back cannot revive it beside the new holder.
 -- An owner that has released its seat, or given up its turn without one, gets no other.
+-- :turn = 1: only for an owner that has the turn, or its seat already: no other grant came in between. Otherwise the answer
+-- says how the turn has ended.
 -- Who has a seat already is answered even while another one has the row: it waits for this very seat to be empty.
 -- The last column: 1 if this owner has the turn still. No row: meta has none.
 -- :step
@@ -915,6 +917,9 @@ WITH t AS (
                 WHEN h.withdrawn = :owner OR h.was_mine THEN {RELEASED}
                 WHEN h.mine IS NOT NULL THEN {DONE}
                 WHEN NOT {turn_ours} AND NOT {turn_free} THEN {HELD}
+                WHEN :turn = 1 AND h.owner IS :owner AND NOT {turn_ours} THEN {EXPIRED}
+                WHEN :turn = 1 AND h.ended_owner IS :owner AND NOT {turn_ours} THEN {ENDED} + h.ended_why
+                WHEN :turn = 1 AND NOT {turn_ours} THEN {TAKEN}
                 WHEN h.waiters <> 0 AND NOT {turn_ours} THEN {QUEUED}
                 WHEN h.seats <> 0 AND h.seats <> :seats THEN {UNLIKE}
                 WHEN :seats > 0 AND {seat_free} >= :seats THEN {FULL}
@@ -964,14 +969,15 @@ WHERE h.ns = :ns AND h.name = :name;
 -- :block drain
 -- Are all seats of the lock empty? Then there are none any more (seats = 0), and the owner of the lock's row holds it alone:
 -- no one takes a seat but who has that row. For who has it, or for a row that is free.
--- The first step only reads: a holder whose lease runs, the last one to end. What ran out is taken from its holder, so that
+-- The first step only reads: a holder whose lease runs, the last one to end. The seat of :beside comes last: its owner
+-- wants the lock alone, and gives that seat back once there is no other. What ran out is taken from its holder, so that
 -- a clock that steps back cannot revive it. No row: the lock has none.
 -- :step
 SELECT 0, {HELD}, s.token, (s.exp - {now}) * 1000, {now} * 1000, s.since * 1000, s.label, {seat_number}, h.seats
 FROM {lock} h JOIN {lock} s ON {seats} AND {seated}
 WHERE h.ns = :ns AND h.name = :name AND h.seats <> 0
   AND ({turn_ours} OR NOT {turn_free} OR h.waiters = 0)
-ORDER BY s.exp DESC LIMIT 1;
+ORDER BY s.owner = :beside, s.exp DESC LIMIT 1;
 -- :step write
 UPDATE {lock} AS h SET seats = 0, changes = changes + 1, idle_since = CASE WHEN h.owner IS NULL THEN {now} END
 WHERE h.ns = :ns AND h.name = :name AND h.kind = 0 AND h.seats <> 0

@@ -1,4 +1,6 @@
 /* Calls on leases: each is one line of the table at the end. */
+#include <sqlock/mode.h>
+
 #include "tests/counted/scene.h"
 
 #include <poll.h>
@@ -153,6 +155,56 @@ static void check_still_held(struct scene *s, int rc)
     assert_int_equal(sqlock_lock_state(s->lock), SQLOCK_HELD);
 }
 
+/* ---- modes ------------------------------------------------------------------------------------
+ */
+
+static int down_and_up(struct scene *s, sqlock_error *err)
+{
+    int rc = sqlock_downgrade(&s->lock, err);
+
+    return rc == 0 ? sqlock_upgrade(&s->lock, patience_ms(1500), NULL, err) : rc;
+}
+
+/* A change that was made has a new handle. */
+static int finish_change(struct scene *s, sqlock_op *op, sqlock_error *err)
+{
+    sqlock_lock *next = NULL;
+    int rc = finish(op, &next, err);
+
+    assert_true((next != NULL) == (rc == 0 || rc == SQLOCK_EUNSURE));
+    if (rc == 0)
+        assert_int_equal(sqlock_lock_state(s->lock), SQLOCK_RELEASED);
+    if (next != NULL) {
+        sqlock_lock_free(s->lock);
+        s->lock = next;
+    }
+    return rc;
+}
+
+static int down_and_up_loop(struct scene *s, sqlock_error *err)
+{
+    sqlock_op *op = NULL;
+    int rc = sqlock_downgrade_start(s->lock, &op, err);
+
+    assert_true((op != NULL) == (rc == 0));
+    rc = rc == 0 ? finish_change(s, op, err) : rc;
+    if (rc == 0)
+        rc = sqlock_upgrade_start(s->lock, patience_ms(1500), NULL, &op, err);
+    else
+        return rc;
+    assert_true((op != NULL) == (rc == 0));
+    return rc == 0 ? finish_change(s, op, err) : rc;
+}
+
+/* No one else was there, so no one was in the way. */
+static void check_changed(struct scene *s, int rc)
+{
+    assert_non_null(s->lock);
+    assert_true(rc != SQLOCK_EBUSY && rc != SQLOCK_EGUARDED);
+    if (rc == 0)
+        assert_int_equal(sqlock_lock_state(s->lock), SQLOCK_HELD);
+}
+
 /* ---- release, settle ------------------------------------------------------------------------- */
 
 static int release(struct scene *s, sqlock_error *err)
@@ -258,6 +310,10 @@ const struct call lease_calls[] = {
     {"renew in an event loop", "sqlock_renew_start", OF_THE_CORE | NEEDS_LOCK, 1, 0, renew_loop,
      check_still_held, NULL},
     {"release", "sqlock_release", NEEDS_LOCK, 1, 0, release, check_released, NULL},
+    {"downgrade and upgrade", "sqlock_downgrade sqlock_upgrade", NEEDS_LOCK | NEEDS_QUEUE, 1, 0,
+     down_and_up, check_changed, NULL},
+    {"both changes of mode in an event loop", "sqlock_downgrade_start sqlock_upgrade_start",
+     OF_THE_CORE | NEEDS_LOCK | NEEDS_QUEUE, 1, 0, down_and_up_loop, check_changed, NULL},
     {"release in an event loop", "sqlock_release_start", OF_THE_CORE | NEEDS_LOCK, 1, 0,
      release_loop, check_released, NULL},
     {"the end of a scope", "sqlock_scope_end sqlock_lock_end", OF_THE_CORE | NEEDS_LOCK, 1, 0,

@@ -248,7 +248,7 @@ static unsigned has(const struct quirks *q)
            (q->leases_only ? LEASES_ONLY : REGISTERS | NOTES);
 }
 
-enum { TESTS_MOST = 400 };
+enum { TESTS_MOST = 600 };
 
 /* Who forks comes first. libtsan maps 1.2 MB at each dlclose() and never unmaps them, the driver
  * for SQLite looks at every library when it connects, and a child of a process with more in one

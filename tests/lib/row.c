@@ -15,7 +15,9 @@ static int find(const sqlock_info *info, void *user)
 
     if (strcmp(info->name, f->name) != 0)
         return 0;
-    f->row.n++;
+    f->row.n += info->slot < 0; /* a seat is a row beside it */
+    if (info->slot >= 0 && !info->held)
+        return 0;
     f->row.held = info->held;
     f->row.token = info->holder.token;
     f->row.left_ms = info->holder.left_ms;

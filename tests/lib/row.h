@@ -1,4 +1,4 @@
-/* The row of a name, as a manager sees it. */
+/* The row of a name, as a manager sees it; or that of its last shared holder. */
 #ifndef SQLOCK_TESTS_LIB_ROW_H
 #define SQLOCK_TESTS_LIB_ROW_H
 

@@ -7,8 +7,15 @@
 
 request request_of(char owner, int64_t ttl)
 {
-    request r = {"app", "job", 3, 3,    {0}, 0, ttl, INT64_MAX, INT64_MAX,
-                 0,     0,     0, NULL, {0}, 1, 0,   NULL,      -1};
+    request r = {.ns = "app",
+                 .name = "job",
+                 .ns_len = 3,
+                 .name_len = 3,
+                 .ttl = ttl,
+                 .not_after = INT64_MAX,
+                 .cut = INT64_MAX,
+                 .waits = 1,
+                 .seats = -1};
     memset(r.owner, owner, sizeof r.owner);
     memset(r.client, owner, sizeof r.client);
     return r;
@@ -218,6 +225,8 @@ static sqlock_value parameter(const char *param, const request *r)
         {"alive", integer(60000 * MS)},
         {"session", integer(r->session)},
         {"seats", integer(r->seats)},
+        {"turn", integer(r->turn)},
+        {"beside", bytes(r->beside != NULL ? r->beside : r->owner, sizeof r->owner)},
     };
     for (size_t i = 0; i < COUNT(known); i++)
         if (is_named(param, known[i].name))

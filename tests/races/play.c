@@ -40,11 +40,11 @@ static void put_parameter(request *r, const char *name, const char *text)
     const struct {
         const char *name;
         int64_t *to, unit;
-    } numbers[] = {{"ttl", &r->ttl, MS},        {"grace", &r->grace, MS},
-                   {"token", &r->token, 1},     {"cut", &r->cut, 1},
-                   {"floor", &r->floor, 1},     {"lift", &r->lift, 1},
-                   {"expected", &r->token, 1},  {"waits", &r->waits, 1},
-                   {"session", &r->session, 1}, {"seats", &r->seats, 1}};
+    } numbers[] = {
+        {"ttl", &r->ttl, MS},       {"grace", &r->grace, MS}, {"token", &r->token, 1},
+        {"cut", &r->cut, 1},        {"floor", &r->floor, 1},  {"lift", &r->lift, 1},
+        {"expected", &r->token, 1}, {"waits", &r->waits, 1},  {"session", &r->session, 1},
+        {"seats", &r->seats, 1},    {"turn", &r->turn, 1}};
     for (size_t i = 0; i < COUNT(numbers); i++)
         if (strcmp(name, numbers[i].name) == 0) {
             *numbers[i].to = amount(text) * numbers[i].unit;
@@ -64,6 +64,8 @@ static void put_parameter(request *r, const char *name, const char *text)
         memset(r->client, text[0], sizeof r->client);
     else if (strcmp(name, "next") == 0)
         r->next = requested_of(text)->r.owner;
+    else if (strcmp(name, "beside") == 0)
+        r->beside = requested_of(text)->r.owner;
     else
         broken("no request says %s", name);
 }

@@ -1,0 +1,485 @@
+/* P2, P5, P8, P11, P24: the mode of a lock that is held changes, and no one has it alone in
+ * between. */
+#define SUITE_NEEDS QUEUES
+#include <poll.h>
+
+#include <sqlock/admin.h>
+#include <sqlock/async.h>
+#include <sqlock/mode.h>
+#include <sqlock/transaction.h>
+
+#include "tests/drivers/suite_in_transaction.h"
+#include "tests/drivers/suite_seats.h"
+
+/* What it says; whichever handle there is then is the suite's. */
+static int downgrade(sqlock_lock **lock)
+{
+    int code;
+
+    forget(*lock);
+    code = sqlock_downgrade(lock, &said);
+    keep(*lock);
+    return code;
+}
+
+static int upgrade(sqlock_lock **lock, int32_t wait_ms)
+{
+    int code;
+
+    forget(*lock);
+    code = sqlock_upgrade(lock, wait_ms, NULL, &said);
+    keep(*lock);
+    return code;
+}
+
+static sqlock_lock *downgraded(sqlock_lock *lock)
+{
+    ok(downgrade(&lock));
+    return lock;
+}
+
+static sqlock_lock *upgraded(sqlock_lock *lock, int32_t wait_ms)
+{
+    ok(upgrade(&lock, wait_ms));
+    return lock;
+}
+
+/* It is refused, and the handle is the same. */
+static int try_upgrade(sqlock_lock *lock, int32_t wait_ms)
+{
+    sqlock_lock *same = lock;
+    int code = upgrade(&same, wait_ms);
+
+    assert_true(code == SQLOCK_OK || same == lock);
+    return code;
+}
+
+TEST(test_P24_exclusive_lock_becomes_shared_at_once, m, other)
+{
+    sqlock_lock *lock = take(m, "door"), *second;
+    int64_t token = sqlock_lock_token(lock);
+
+    lock = downgraded(lock);
+    assert_true(sqlock_is_held(lock));
+    assert_true(sqlock_lock_token(lock) > token);
+    assert_int_equal(sqlock_lock_slot(lock), 0);
+    second = sit(other, "door", SQLOCK_SHARED);
+    assert_int_equal(try_mode(other, "door", SQLOCK_EXCLUSIVE), SQLOCK_EBUSY);
+    give(lock);
+    give(second);
+    assert_true(is_free(other, "door"));
+}
+
+TEST(test_P24_shared_lock_becomes_exclusive_when_it_is_the_only_one, m, other)
+{
+    sqlock_lock *lock = sit(m, "door", SQLOCK_SHARED);
+    int64_t token = sqlock_lock_token(lock);
+
+    lock = upgraded(lock, 0);
+    assert_true(sqlock_is_held(lock));
+    assert_true(sqlock_lock_token(lock) > token);
+    assert_int_equal(sqlock_lock_slot(lock), -1);
+    assert_int_equal(try_mode(other, "door", SQLOCK_SHARED), SQLOCK_EBUSY);
+    ok(sqlock_renew(lock, &said));
+    give(lock);
+    assert_true(is_free(other, "door"));
+}
+
+/* With the same handle variable, as often as one likes. */
+TEST(test_mode_goes_to_and_fro, m, other)
+{
+    sqlock_lock *lock = take(m, "door");
+    int64_t token = 0;
+
+    for (int i = 0; i < 3; i++) {
+        lock = downgraded(lock);
+        assert_int_equal(try_mode(other, "door", SQLOCK_SHARED), SQLOCK_OK);
+        lock = upgraded(lock, 0);
+        assert_int_equal(try_mode(other, "door", SQLOCK_SHARED), SQLOCK_EBUSY);
+        assert_true(sqlock_lock_token(lock) > token);
+        token = sqlock_lock_token(lock);
+    }
+    give(lock);
+    assert_true(is_free(other, "door"));
+}
+
+/* An upgrade on a thread of its own. It may outlive a test that fails. */
+static struct {
+    pthread_t thread;
+    sqlock_lock *lock;
+    int code;
+    sqlock_error err;
+    atomic_bool ended;
+} upgrader;
+
+static void *upgrader_run(void *unused)
+{
+    (void)unused;
+    upgrader.code = sqlock_upgrade(&upgrader.lock, 20000, NULL, &upgrader.err);
+    atomic_store(&upgrader.ended, true);
+    return NULL;
+}
+
+static void upgrader_start(sqlock_lock *lock)
+{
+    upgrader.lock = forget(lock);
+    atomic_store(&upgrader.ended, false);
+    assert_int_equal(pthread_create(&upgrader.thread, NULL, upgrader_run, NULL), 0);
+}
+
+static sqlock_lock *upgrader_join(void)
+{
+    pthread_join(upgrader.thread, NULL);
+    keep(upgrader.lock);
+    assert_ok(upgrader.code, &upgrader.err);
+    return upgrader.lock;
+}
+
+TEST(test_P24_upgrade_waits_for_the_other_holders_and_lets_no_new_ones_in, m, other)
+{
+    sqlock_lock *first = sit(other, "door", SQLOCK_SHARED),
+                *second = sit(other, "door", SQLOCK_SHARED);
+
+    upgrader_start(sit(m, "door", SQLOCK_SHARED));
+    assert_soon(try_mode(other, "door", SQLOCK_SHARED) == SQLOCK_EBUSY, patience_ms(5000));
+    give(first);
+    sleep_ms(patience_ms(100));
+    assert_false(atomic_load(&upgrader.ended));
+    give(second);
+    first = upgrader_join();
+    assert_int_equal(try_mode(other, "door", SQLOCK_SHARED), SQLOCK_EBUSY);
+    give(first);
+    assert_true(is_free(other, "door"));
+}
+
+static bool waits_in_vain(sqlock_lock *lock)
+{
+    int64_t begun = now_us();
+
+    assert_int_equal(try_upgrade(lock, 200), SQLOCK_EBUSY);
+    return now_us() - begun >= 190000;
+}
+
+/* P8: its shared lock is as it was, and no one is kept out. */
+TEST(test_P8_upgrade_that_waits_in_vain_leaves_the_shared_lock, m, other)
+{
+    sqlock_lock *reader = sit(other, "door", SQLOCK_SHARED), *lock = sit(m, "door", SQLOCK_SHARED);
+    int64_t token = sqlock_lock_token(lock);
+
+    assert_int_equal(try_upgrade(lock, 0), SQLOCK_EBUSY);
+    assert_soon(waits_in_vain(lock), patience_ms(5000)); /* the first one leaves behind its end */
+    assert_true(sqlock_is_held(lock));
+    assert_int_equal(sqlock_lock_token(lock), token);
+    ok(sqlock_renew(lock, &said));
+    assert_soon(try_mode(other, "door", SQLOCK_SHARED) == SQLOCK_OK, patience_ms(5000));
+    give(reader);
+    lock = upgraded(lock, patience_ms(5000));
+    give(lock);
+    assert_true(is_free(other, "door"));
+}
+
+/* Two that both keep their shared lock would wait for each other for ever. */
+TEST(test_P24_second_upgrade_is_refused_at_once, m, other)
+{
+    sqlock_lock *lock = sit(other, "door", SQLOCK_SHARED);
+
+    upgrader_start(sit(m, "door", SQLOCK_SHARED));
+    assert_soon(try_mode(other, "door", SQLOCK_SHARED) == SQLOCK_EBUSY, patience_ms(5000));
+    assert_takes(0, patience_ms(1500), assert_int_equal(try_upgrade(lock, 10000), SQLOCK_EBUSY));
+    assert_true(sqlock_is_held(lock));
+    assert_false(atomic_load(&upgrader.ended));
+    give(lock);
+    give(upgrader_join());
+}
+
+/* The waiter wants the lock alone, too, and waits for this very holder. */
+TEST(test_P24_upgrade_beside_an_exclusive_waiter_is_refused_at_once, m, other)
+{
+    sqlock_lock *lock = sit(m, "door", SQLOCK_SHARED);
+    struct waiter writer = {.m = other, .name = "door", .opts = wait_opts(20000, 0, 0)};
+
+    wait_start(&writer);
+    assert_soon(try_mode(m, "door", SQLOCK_SHARED) == SQLOCK_EBUSY, patience_ms(5000));
+    assert_takes(0, patience_ms(1500), assert_int_equal(try_upgrade(lock, 10000), SQLOCK_EBUSY));
+    assert_true(sqlock_is_held(lock));
+    give(lock);
+    pthread_join(writer.thread, NULL);
+    assert_ok(writer.code, &writer.err);
+    give(keep(writer.lock));
+}
+
+/* Those that waited for the exclusive holder are let in. */
+TEST(test_P21_downgrade_calls_the_shared_ones_that_wait, m, other)
+{
+    sqlock_lock *lock = take(m, "door");
+    struct waiter reader = {.m = other, .name = "door", .opts = mode_opts(SQLOCK_SHARED, 20000)};
+    long queued = spy_runs(SQLOCK_STMT_QUEUE);
+
+    wait_start(&reader);
+    assert_soon(spy_runs(SQLOCK_STMT_QUEUE) > queued, patience_ms(5000));
+    sleep_ms(patience_ms(50));
+    lock = downgraded(lock);
+    assert_soon(atomic_load(&reader.ended), patience_ms(3000));
+    pthread_join(reader.thread, NULL);
+    assert_ok(reader.code, &reader.err);
+    assert_true(sqlock_is_held(lock));
+    give(keep(reader.lock));
+    give(lock);
+    assert_true(is_free(other, "door"));
+}
+
+/* What was broken was free for a while: others may have had it, and it becomes no shared one. */
+TEST(test_P3_lost_lock_is_not_changed, m, other)
+{
+    sqlock_lock *lock = take(m, "door"), *same = lock;
+
+    ok(sqlock_break(other, "door", sqlock_lock_token(lock), &said));
+    says(SQLOCK_ELOST, downgrade(&same));
+    assert_ptr_equal(same, lock);
+    assert_int_equal(sqlock_lock_state(lock), SQLOCK_LOST);
+    assert_int_equal(sqlock_lock_why(lock), SQLOCK_WHY_BROKEN);
+    assert_true(is_free(other, "door"));
+    lock = same = sit(m, "port", SQLOCK_SHARED);
+    ok(sqlock_break(other, "port", sqlock_lock_token(lock), &said));
+    says(SQLOCK_ELOST, upgrade(&same, 0));
+    assert_ptr_equal(same, lock);
+    assert_false(sqlock_is_held(lock));
+    assert_soon(is_free(other, "port"), patience_ms(5000));
+}
+
+TEST(test_what_cannot_change_is_refused_before_any_request, m, other)
+{
+    sqlock_lock *alone = take(m, "door"), *shared = sit(m, "gate", SQLOCK_SHARED),
+                *gone = take(m, "room"), *slot = sit(m, "port", SQLOCK_SLOTS(2)), *none = NULL;
+    long runs = spy_requests(-1);
+
+    (void)other;
+    says(SQLOCK_ESTATE, sqlock_downgrade(&shared, &said));
+    says(SQLOCK_ESTATE, sqlock_downgrade(&slot, &said));
+    says(SQLOCK_ESTATE, sqlock_upgrade(&alone, 0, NULL, &said));
+    says(SQLOCK_ESTATE, sqlock_upgrade(&slot, 0, NULL, &said));
+    says(SQLOCK_EINVAL, sqlock_upgrade(&shared, -2, NULL, &said));
+    says(SQLOCK_EINVAL, sqlock_upgrade(&none, 0, NULL, &said));
+    says(SQLOCK_EINVAL, sqlock_upgrade(NULL, 0, NULL, &said));
+    says(SQLOCK_EINVAL, sqlock_downgrade(&none, &said));
+    says(SQLOCK_EINVAL, sqlock_downgrade(NULL, &said));
+    assert_int_equal(spy_requests(-1), runs);
+    ok(sqlock_release(gone, &said));
+    says(SQLOCK_ESTATE, sqlock_downgrade(&gone, &said));
+    assert_true(sqlock_is_held(alone) && sqlock_is_held(shared) && sqlock_is_held(slot));
+    drop(gone);
+    give(alone);
+    give(shared);
+    give(slot);
+}
+
+/* P5: whatever reply is lost, the change is made, or the lock is what its handle says. In the end
+ * no one is kept out. */
+TEST(test_P5_lost_replies_of_a_change_leave_nothing_behind, m, other)
+{
+    static const sqlock_stmt lost[] = {SQLOCK_STMT_SEAT, SQLOCK_STMT_QUEUE, SQLOCK_STMT_DRAIN,
+                                       SQLOCK_STMT_ACQUIRE, SQLOCK_STMT_RELEASE};
+
+    for (size_t i = 0; i < sizeof lost / sizeof *lost; i++)
+        for (int up = 0; up < 2; up++) {
+            sqlock_lock *lock = up ? sit(m, "door", SQLOCK_SHARED) : take(m, "door");
+            int code;
+
+            spy_lose_reply(lost[i]);
+            code = up ? upgrade(&lock, patience_ms(5000)) : downgrade(&lock);
+            if (!up && code == SQLOCK_EUNSURE)
+                code = sqlock_settle(lock, patience_ms(5000), &said);
+            if (code == SQLOCK_OK) {
+                assert_true(sqlock_is_held(lock));
+                assert_int_equal(try_mode(other, "door", SQLOCK_EXCLUSIVE), SQLOCK_EBUSY);
+                assert_int_equal(try_mode(other, "door", SQLOCK_SHARED),
+                                 up ? SQLOCK_EBUSY : SQLOCK_OK);
+            }
+            code = sqlock_release(lock, &said);
+            if (code == SQLOCK_EUNSURE)
+                code = sqlock_settle(lock, patience_ms(5000), &said);
+            ok(code);
+            drop(lock);
+            assert_soon(is_free(other, "door"), patience_ms(5000));
+        }
+}
+
+/* P11: the transaction of the former grant is open, and its guard stands. */
+TEST_IF(GUARDS, test_P11_guarded_lock_does_not_change)
+{
+    sqlock *m, *other;
+    sqlock_lock *lock, *same;
+    sqlock_conn *conn;
+    int code;
+
+    begin_app(w);
+    if (g.driver->caps & SQLOCK_CAP_ONE_WRITER)
+        return; /* the guard keeps all others out */
+    m = open_with(w, with.request_ms = 1000);
+    other = open_manager(w, NULL);
+    same = lock = take(m, "door");
+    conn = adopted(m, g.app);
+    app_exec(g.app, g.side->begins[0]);
+    ok(sqlock_guard(lock, conn, &said));
+    code = downgrade(&same);
+    assert_true(code == SQLOCK_EBUSY || code == SQLOCK_EGUARDED || code == SQLOCK_ETIMEOUT);
+    assert_ptr_equal(same, lock);
+    app_exec(g.app, "COMMIT");
+    assert_int_equal(try_mode(other, "door", SQLOCK_SHARED), SQLOCK_EBUSY);
+    assert_true(sqlock_is_held(lock));
+    lock = downgraded(lock);
+    give(lock);
+}
+
+/* The same without a call that blocks. */
+static sqlock_lock *op_result(sqlock_op *op, int *out_code)
+{
+    sqlock_lock *lock = NULL;
+    struct pollfd ready = {.fd = sqlock_op_fd(op), .events = POLLIN};
+
+    while (!sqlock_op_step(op))
+        assert_true(poll(&ready, 1, patience_ms(10000)) == 1);
+    *out_code = sqlock_op_finish(op, &lock, &said);
+    return lock != NULL ? keep(lock) : NULL;
+}
+
+TEST(test_event_loops_change_modes_too, m, other)
+{
+    sqlock_lock *lock = take(m, "door"), *next;
+    sqlock_op *op = NULL;
+    int code;
+
+    ok(sqlock_downgrade_start(lock, &op, &said));
+    next = op_result(op, &code);
+    ok(code);
+    assert_int_equal(sqlock_lock_state(lock), SQLOCK_RELEASED);
+    drop(lock);
+    assert_int_equal(try_mode(other, "door", SQLOCK_SHARED), SQLOCK_OK);
+    ok(sqlock_upgrade_start(next, 0, NULL, &op, &said));
+    lock = op_result(op, &code);
+    ok(code);
+    assert_int_equal(sqlock_lock_state(next), SQLOCK_RELEASED);
+    drop(next);
+    assert_int_equal(try_mode(other, "door", SQLOCK_SHARED), SQLOCK_EBUSY);
+    give(lock);
+}
+
+/* The callback is the new grant's, and hears of its loss once. */
+TEST(test_callback_and_label_go_on, m, other)
+{
+    static struct told told;
+    sqlock_acquire_opts opts = reported_opts(&told, 0, 0);
+    sqlock_info info = {.size = sizeof info};
+    sqlock_lock *lock;
+
+    opts.label = "writer";
+    lock = take_with(m, "door", &opts);
+    lock = downgraded(lock);
+    assert_int_equal(atomic_load(&told.lost), 0);
+    lock = upgraded(lock, 0);
+    ok(sqlock_find(other, "door", &info, &said));
+    assert_non_null(strstr(info.holder.label, "writer"));
+    ok(sqlock_break(other, "door", sqlock_lock_token(lock), &said));
+    says(SQLOCK_ELOST, sqlock_renew(lock, &said));
+    assert_soon(atomic_load(&told.lost) == 1, patience_ms(5000));
+}
+
+enum { EDITORS = 6, EDITS = 12 };
+
+/* What an editor writes, all others read until the next one has the lock alone. */
+static struct {
+    atomic_int version, readers, writers, wrong;
+    _Atomic int64_t until;
+} page;
+
+struct editor {
+    sqlock *m;
+    int number, failed;
+};
+
+static int page_write(void)
+{
+    if (atomic_fetch_add(&page.writers, 1) != 0 || atomic_load(&page.readers) != 0)
+        atomic_fetch_add(&page.wrong, 1);
+    atomic_fetch_add(&page.version, 1);
+    sleep_ms(1);
+    atomic_fetch_sub(&page.writers, 1);
+    return atomic_load(&page.version);
+}
+
+static void page_read(int version)
+{
+    atomic_fetch_add(&page.readers, 1);
+    if (atomic_load(&page.writers) != 0 || atomic_load(&page.version) != version)
+        atomic_fetch_add(&page.wrong, 1);
+    sleep_ms(1);
+    if (atomic_load(&page.version) != version)
+        atomic_fetch_add(&page.wrong, 1);
+    atomic_fetch_sub(&page.readers, 1);
+}
+
+/* Writes, reads what it has written, and writes again if it may. */
+static void edit(struct editor *e, int wait_ms)
+{
+    sqlock_acquire_opts opts = mode_opts(SQLOCK_EXCLUSIVE, patience_ms(8000));
+    sqlock_lock *lock = NULL;
+    sqlock_error err;
+    int version, code;
+
+    if (sqlock_acquire(e->m, "page", &opts, &lock, &err) != 0 ||
+        now_us() > atomic_load(&page.until)) {
+        e->failed++;
+        sqlock_scope_end(&lock);
+        return;
+    }
+    version = page_write();
+    code = sqlock_downgrade(&lock, &err);
+    if (code == SQLOCK_OK) {
+        page_read(version);
+        code = sqlock_upgrade(&lock, wait_ms, NULL, &err);
+    } else {
+        e->failed++;
+    }
+    if (code == SQLOCK_OK) {
+        if (atomic_load(&page.version) != version)
+            atomic_fetch_add(&page.wrong, 1);
+        page_write();
+    } else if (code != SQLOCK_EBUSY) {
+        e->failed++;
+    } else if (sqlock_is_held(lock)) {
+        page_read(version);
+    }
+    e->failed += sqlock_lock_end(&lock, &err) != 0;
+}
+
+static void *editor_run(void *arg)
+{
+    struct editor *e = arg;
+
+    for (int i = 0; i < EDITS && e->failed == 0; i++) {
+        edit(e, i % 3 * 20);
+        sleep_ms(i % 2 * e->number * 3); /* or others wait always, and no upgrade is granted */
+    }
+    return NULL;
+}
+
+/* P2, P24: and no change of anyone's is lost. */
+TEST(test_P24_no_one_writes_between_the_modes_of_a_holder, m, other)
+{
+    struct editor editors[EDITORS];
+    int failed = 0;
+
+    if (suite_stepped)
+        return; /* one thread steps them all */
+    for (int i = 0; i < EDITORS; i++)
+        editors[i] = (struct editor){i % 2 ? m : other, i, 0};
+    atomic_store(&page.version, 0);
+    atomic_store(&page.wrong, 0);
+    atomic_store(&page.until, now_us() + patience_ms(20000) * INT64_C(1000));
+    run_threads(EDITORS, editors, sizeof *editors, editor_run);
+    for (int i = 0; i < EDITORS; i++)
+        failed += editors[i].failed;
+    assert_int_equal(failed, 0);
+    assert_int_equal(atomic_load(&page.wrong), 0);
+    assert_true(atomic_load(&page.version) >= EDITORS * EDITS);
+}
