@@ -35,9 +35,10 @@ names_postgres := sqlock/postgres.h|libpq-fe\.h|sqlock_postgres_dialect
 files_of = $1 $(call helpers,$(dir $1)) $(wildcard $(dir $1)*.h)
 wants = $(shell grep -lE '$(names_$2)' $(call files_of,$1) | xargs -r grep -L TEST_HAVE_$(call upper,$2))
 left_out := $(sort $(foreach d,$(ABSENT),$(foreach m,$(mains),$(if $(call wants,$m,$d),$m))))
-# Steps are core's, and so are threads: under a sanitizer a suite in steps runs on one server, or on none.
+# Steps are core's, and so are threads: under a sanitizer a suite in steps runs on one server, or on none. There the
+# modes of a SQLite file make no difference.
 stepped := $(filter %_stepped_test.c,$(mains))
-spared := $(if $(SAN),$(filter-out %/fake_stepped_test.c $(if $(filter address,$(SAN)),%/postgres_stepped_test.c),$(stepped)))
+spared := $(if $(SAN),$(filter-out %/fake_stepped_test.c $(if $(filter address,$(SAN)),%/postgres_stepped_test.c),$(stepped)) %/sqlite_given_test.c)
 programs := $(patsubst %.c,$(BUILD)/%,$(filter-out $(left_out) $(spared),$(mains)))
 
 flags_tests = -I. -Itests/lib -DTEST_DRIVERS_BUILT='"$(DRIVERS) small"' \
