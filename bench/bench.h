@@ -52,6 +52,8 @@ struct bench_way {
 extern const struct bench_way bench_sqlock;         /* a connection for each thread */
 extern const struct bench_way bench_sqlock_durable; /* the same, and releases wait for the disk */
 extern const struct bench_way bench_swap;           /* so, and each pair is one swap of two names */
+extern const struct bench_way bench_shared;         /* a connection each, and a shared lock */
+extern const struct bench_way bench_readers;        /* so, and all of one name */
 extern const struct bench_way bench_one;            /* a manager with default options */
 extern const struct bench_way bench_one_durable;    /* the same, and releases wait for the disk */
 extern const struct bench_way bench_one_alone;      /* default, and each request goes alone */

@@ -61,6 +61,20 @@ static json_t *compare_releases(const struct bench_db *db, int clients,
     return compare(db, &p, s);
 }
 
+/* Shared locks beside exclusive ones. A seat is granted under the lock of its name's row, so
+ * readers of one name come one after the other: each waits for the statements of the others, and
+ * for no lease. */
+static json_t *compare_shared(const struct bench_db *db, int clients,
+                              const struct bench_settings *s)
+{
+    struct plan p = {0};
+
+    add(&p, db, &bench_shared, clients, 1);
+    add(&p, db, &bench_readers, clients, 1);
+    add(&p, db, &bench_sqlock, clients, 1);
+    return compare(db, &p, s);
+}
+
 /* All threads through one manager with default options, beside lean connections. */
 static json_t *compare_one(const struct bench_db *db, int clients, int lean_clients,
                            const struct bench_settings *s)
@@ -124,6 +138,8 @@ json_t *bench_measure_pairs(const struct bench_db *db, const struct bench_settin
         json_array_append_new(out, compare_connections(db, n, s));
     for (int n = 1; n <= 8 && db->client->lean_lazy.name != NULL; n *= 8)
         json_array_append_new(out, compare_releases(db, n, s));
+    json_array_append_new(out, compare_shared(db, 1, s));
+    json_array_append_new(out, compare_shared(db, bench_is_sqlite(db) ? 8 : 64, s));
     if (bench_is_sqlite(db)) /* there is one writer, so more of them are no faster */
         json_array_append_new(out, compare_one(db, 8, 1, s));
     json_array_append_new(out, compare_one(db, 32, bench_is_sqlite(db) ? 1 : 32, s));

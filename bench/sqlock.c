@@ -9,6 +9,8 @@
 #include "bench/line.h"
 #include "core/engine/batch.h"
 
+enum { CONNECTIONS_MOST = 64 };
+
 struct own {
     sqlock *m;
     int client;
@@ -34,7 +36,8 @@ static void *open_flagged(const struct bench_db *db, int threads, unsigned flags
     sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
 
     o.flags = flags;
-    o.connections = threads + 1; /* one is kept for renewals */
+    o.connections =
+        threads < CONNECTIONS_MOST ? threads + 1 : CONNECTIONS_MOST; /* one is kept for renewals */
     o.lease_ms = BENCH_LEASE_MS;
     return open_with(db, &o);
 }
@@ -90,16 +93,40 @@ static void *start(const struct bench_db *db, void *shared, int number)
     return own;
 }
 
-static void pair(void *arg)
+static void take_and_give(sqlock *m, const char *name, const sqlock_acquire_opts *opts)
 {
-    struct own *own = arg;
     sqlock_lock *lock = NULL;
     sqlock_error err;
 
-    if (sqlock_acquire(own->m, own->name, NULL, &lock, &err) != 0 ||
-        sqlock_release(lock, &err) != 0)
+    if (sqlock_acquire(m, name, opts, &lock, &err) != 0 || sqlock_release(lock, &err) != 0)
         bench_die("%s", err.text);
     sqlock_lock_free(lock);
+}
+
+static void pair(void *arg)
+{
+    struct own *own = arg;
+
+    take_and_give(own->m, own->name, NULL);
+}
+
+static void share(void *arg)
+{
+    sqlock_acquire_opts o = SQLOCK_ACQUIRE_OPTS_INIT;
+    struct own *own = arg;
+
+    o.mode = SQLOCK_SHARED;
+    take_and_give(own->m, own->name, &o);
+}
+
+/* All clients are readers of one name. */
+static void read_one(void *arg)
+{
+    sqlock_acquire_opts o = SQLOCK_ACQUIRE_OPTS_INIT;
+    struct own *own = arg;
+
+    o.mode = SQLOCK_SHARED;
+    take_and_give(own->m, "bench readers", &o);
 }
 
 /* One lock for all of them. */
@@ -162,10 +189,11 @@ static void end_swap(void *arg)
     free(own);
 }
 
-#define WAY(...)                                                                                   \
+#define WAY_OF(what, ...)                                                                          \
     {                                                                                              \
-        __VA_ARGS__, .close = close_manager, .start = start, .end = free, .pair = pair             \
+        __VA_ARGS__, .close = close_manager, .start = start, .end = free, .pair = what             \
     }
+#define WAY(...) WAY_OF(pair, __VA_ARGS__)
 
 const struct bench_way bench_sqlock = WAY(.name = "sqlock", .open = open_connections);
 const struct bench_way bench_sqlock_durable = WAY(.name = "sqlock, durable", .open = open_durable);
@@ -179,6 +207,10 @@ const struct bench_way bench_one = WAY(.name = "one manager", .open = open_one);
 const struct bench_way bench_one_durable =
     WAY(.name = "one manager, durable", .open = open_one_durable);
 const struct bench_way bench_one_alone = WAY(.name = "one manager, alone", .open = open_one_alone);
+
+const struct bench_way bench_shared = WAY_OF(share, .name = "shared", .open = open_connections);
+const struct bench_way bench_readers =
+    WAY_OF(read_one, .name = "shared, one name", .open = open_connections);
 
 #define LINE(...)                                                                                  \
     {                                                                                              \
