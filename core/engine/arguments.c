@@ -68,6 +68,7 @@ static const struct field acquire_fields[] = {
     FIELD(sqlock_acquire_opts, user),     FIELD(sqlock_acquire_opts, holder),
     FIELD(sqlock_acquire_opts, owner),    FIELD(sqlock_acquire_opts, mode),
     FIELD(sqlock_acquire_opts, modes),    FIELD(sqlock_acquire_opts, slot),
+    FIELD(sqlock_acquire_opts, actor),
 };
 static const struct field row_fields[] = {
     FIELD(sqlock_row_opts, flags),    FIELD(sqlock_row_opts, wait_ms),
@@ -177,6 +178,17 @@ int check_one_mode(const sqlock_acquire_opts *opts, sqlock_error *err)
                : sqlock_error_set(err, SQLOCK_EINVAL, 0, "modes are for a list of names");
 }
 
+static int check_actor(const sqlock_acquire_opts *opts, sqlock_error *err)
+{
+    if (opts->actor == NULL)
+        return 0;
+    if (*opts->actor == '\0')
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0, "the actor is empty");
+    if (opts->owner != NULL)
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0, "an owner that is given has its actor");
+    return check_text("actor", opts->actor, SQLOCK_ACTOR_MAX, err);
+}
+
 int check_acquire_opts(const sqlock *m, const sqlock_acquire_opts *in, sqlock_acquire_opts *out,
                        sqlock_error *err)
 {
@@ -195,7 +207,8 @@ int check_acquire_opts(const sqlock *m, const sqlock_acquire_opts *in, sqlock_ac
     if (out->lease_ms != 0 && (rc = check_range("lease_ms", out->lease_ms, SQLOCK_LEASE_MIN_MS,
                                                 SQLOCK_LEASE_MAX_MS, err)) != 0)
         return rc;
-    if ((rc = check_range("slot", out->slot, -1, LOCK_SEATS_MAX - 1, err)) != 0)
+    if ((rc = check_range("slot", out->slot, -1, LOCK_SEATS_MAX - 1, err)) != 0 ||
+        (rc = check_actor(out, err)) != 0)
         return rc;
     lease_ms = out->lease_ms != 0 ? out->lease_ms : m->lease_us / 1000;
     if (out->flags & ~SQLOCK_NO_RENEW)

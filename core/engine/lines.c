@@ -66,7 +66,6 @@ int line_join(struct place *p, int alone)
     p->line = l;
     l->n++;
     if (alone) {
-        p->came = sqlock_now_us();
         list_append(&l->alone, &p->in_line);
         list_append(&p->m->queue.alone, &p->in_alone);
         worker_wake(p->m, p->came + ALONE_US);

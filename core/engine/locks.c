@@ -1,31 +1,53 @@
 /* The handles of a manager: their life, and what follows when their state changes. */
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/base/alarm.h"
 #include "core/base/random.h"
+#include "core/base/text.h"
 #include "core/engine/checks.h"
 #include "core/engine/locks.h"
 #include "core/engine/renewals.h"
+#include "core/model/actor.h"
 
 static int lock_copy_label(sqlock_lock *lock, const char *label)
 {
-    size_t size = strlen(label) + 1;
+    size_t len = text_whole(label, strnlen(label, LABEL_MAX));
 
-    if ((lock->label = sqlock_mem_alloc(size)) == NULL)
+    if ((lock->label = sqlock_mem_alloc(len + 1)) == NULL)
         return SQLOCK_ENOMEM;
-    memcpy(lock->label, label, size);
+    memcpy(lock->label, label, len);
     return 0;
 }
 
-static int lock_set_label(sqlock_lock *lock, const char *text)
+/* An actor stands behind the manager's label, as far as there is room. */
+static int lock_set_label(sqlock_lock *lock, const char *text, const char *actor)
 {
-    char label[LABEL_MAX + 1];
+    char label[2 * LABEL_MAX + 2];
 
-    if (text == NULL)
+    if (text == NULL && actor == NULL)
         return 0;
-    manager_label(lock->m, text, label);
+    if (text != NULL)
+        manager_label(lock->m, text, label);
+    else
+        snprintf(label, sizeof label, "%s %s", lock->m->label, actor);
     return lock_copy_label(lock, label);
+}
+
+/* Returns 0, or -1 without random bytes. */
+static int lock_draw_owner(sqlock_lock *lock, const sqlock_acquire_opts *opts)
+{
+    if (opts->owner != NULL) {
+        memcpy(lock->owner, opts->owner, sizeof lock->owner);
+        return 0;
+    }
+    if (random_bytes(lock->owner, sizeof lock->owner) != 0)
+        return -1;
+    lock->has_actor = opts->actor != NULL;
+    if (lock->has_actor)
+        actor_bytes(opts->actor, strlen(opts->actor), lock->owner);
+    return 0;
 }
 
 int lock_new(sqlock *m, const char *name, size_t name_len, const sqlock_acquire_opts *opts,
@@ -37,14 +59,12 @@ int lock_new(sqlock *m, const char *name, size_t name_len, const sqlock_acquire_
 
     if (lock == NULL)
         return error_nomem(err);
-    if (opts->owner != NULL)
-        memcpy(lock->owner, opts->owner, sizeof lock->owner);
-    else if (random_bytes(lock->owner, sizeof lock->owner) != 0) {
+    if (lock_draw_owner(lock, opts) != 0) {
         sqlock_mem_free(lock);
         return sqlock_error_set(err, SQLOCK_ESYS, 0, "no random bytes available");
     }
     lock->m = m;
-    if (lock_set_label(lock, opts->label) != 0) {
+    if (lock_set_label(lock, opts->label, opts->actor) != 0) {
         sqlock_mem_free(lock);
         return error_nomem(err);
     }
@@ -94,6 +114,9 @@ int lock_like(sqlock_lock *lock, int64_t mode, int same_owner, sqlock_lock **out
     lease_init(&like->lease, lock->lease.ttl, lock->lease.every,
                lock->lease.hold == 0 ? 0 : time_max(lock->lease.hold_until - sqlock_now_us(), 1));
     like->lease.manual = lock->lease.manual;
+    like->has_actor = lock->has_actor;
+    if (like->has_actor)
+        memcpy(like->owner, lock->owner, ACTOR_SIZE);
     like->downgrades = mode != SQLOCK_EXCLUSIVE;
     mutex_unlock(&lock->m->mu);
     return 0;

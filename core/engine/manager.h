@@ -53,6 +53,15 @@ enum pool_use {
     POOL_OPEN,     /* whichever is open and idle; else the reserved one */
 };
 
+/* Looks for circles of those who wait for each other (engine/circles.h). */
+struct circles {
+    size_t n;             /* ops with an actor that wait */
+    int64_t look_at;      /* the next one */
+    int64_t pause;        /* behind that */
+    struct stand *before; /* what the last one saw, sorted; NULL: nothing */
+    size_t n_before;
+};
+
 /* Waiting in the database's queues (engine/queue.h). */
 struct queue {
     unsigned char client[SQLOCK_OWNER_SIZE]; /* this manager; does not change */
@@ -72,6 +81,7 @@ struct queue {
     int64_t ghosts_at; /* no look for places that no one knows of before that */
     int64_t best;      /* the smallest of its places; 0: not known */
     int64_t best_at;   /* ... since then */
+    struct circles circles;
 };
 
 struct sqlock {
@@ -144,6 +154,7 @@ struct sqlock_lock {
     int64_t mode; /* SQLOCK_EXCLUSIVE, SQLOCK_SHARED, or the number of slots */
     char *label;  /* NULL: the manager's */
     unsigned char owner[SQLOCK_OWNER_SIZE];
+    int has_actor; /* whose bytes the owner begins with */
     unsigned flags;
     sqlock_event_fn on_event;
     void *user;

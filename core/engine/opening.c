@@ -9,7 +9,7 @@
 /* Only requests for locks have such codes. 0, or a number that is no code, counts as well. */
 static int opening_code_is_of_lock(int code)
 {
-    return code > SQLOCK_ECANCELLED;
+    return code > SQLOCK_ECANCELLED || code == SQLOCK_EDEADLOCK;
 }
 
 /* A connection factory belongs to the application. It may fail with any number and without a text.

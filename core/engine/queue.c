@@ -5,6 +5,7 @@
 
 #include "core/base/random.h"
 #include "core/engine/beat.h"
+#include "core/engine/circles.h"
 #include "core/engine/errand.h"
 #include "core/engine/hearing.h"
 #include "core/engine/lines.h"
@@ -20,11 +21,12 @@
 #define ERRAND_MOST  INT64_C(500000)
 #define ERRAND_LEAST INT64_C(50000)
 
+/* Its first bytes may be an actor's, who has many. */
 static uint64_t owner_key(const unsigned char owner[SQLOCK_OWNER_SIZE])
 {
     uint64_t key;
 
-    memcpy(&key, owner, sizeof key);
+    memcpy(&key, owner + SQLOCK_OWNER_SIZE - sizeof key, sizeof key);
     return key;
 }
 
@@ -51,6 +53,7 @@ void queue_free(sqlock *m)
         list_remove(&p->in_queue);
         sqlock_mem_free(p);
     }
+    circles_free(&q->circles);
     hash_free(&q->owners);
     hash_free(&q->names);
     cond_free(&q->left);
@@ -82,6 +85,7 @@ static struct place *place_new(sqlock *m, const void *ns, size_t ns_len, const v
     if (p == NULL)
         return NULL;
     p->m = m;
+    p->came = sqlock_now_us();
     p->ns_len = ns_len;
     p->name_len = name_len;
     memcpy(p->ns, ns, ns_len);
@@ -115,6 +119,7 @@ int queue_enter(sqlock_op *op, int alone)
     hash_put(&m->queue.owners, &p->by_owner, owner_key(p->owner));
     op->in_queue = p;
     beat_soon(m, sqlock_now_us());
+    circles_come(p);
     worker_wake(m, time_min(queue_due(m), hearing_due(m)));
     return 1;
 }
@@ -131,6 +136,7 @@ void queue_end(sqlock_op *op, int code)
     struct place *p = op->in_queue;
     sqlock *m = op->m;
 
+    circles_go(p);
     op->in_queue = NULL;
     p->op = NULL;
     line_part(p);
@@ -243,8 +249,9 @@ int64_t queue_due(const sqlock *m)
     const struct queue *q = &m->queue;
     const int beats = !list_is_empty(&q->places) || q->parted != NULL;
 
-    return time_min(time_min(beats ? q->beat_at : TIME_NEVER, lines_due(m)),
-                    list_is_empty(&q->leavers) ? TIME_NEVER : q->leave_at);
+    return time_min(
+        time_min(beats ? q->beat_at : TIME_NEVER, lines_due(m)),
+        time_min(list_is_empty(&q->leavers) ? TIME_NEVER : q->leave_at, circles_due(&q->circles)));
 }
 
 int64_t queue_errand_end(sqlock *m, int64_t now)
@@ -343,6 +350,8 @@ void queue_run(sqlock *m)
         lines_run(m, now);
     else if (!list_is_empty(&q->leavers) && q->leave_at <= now)
         queue_let_leave(m);
+    else if (circles_due(&q->circles) <= now)
+        circles_run(m);
     else
         beat_run(m);
 }

@@ -15,6 +15,8 @@ struct place {
     struct link in_line;       /* there, while it waits alone */
     struct link in_alone;      /* of queue.alone: the same, of all lines */
     int64_t came;
+    int64_t stood; /* the database knows since then where it waits with the turn; 0: it does not */
+    char *circle;  /* it is to give up, and this is why; NULL: no */
     struct link in_queue; /* of queue.places, or queue.leavers */
     sqlock *m;
     sqlock_op *op;  /* NULL: it leaves */

@@ -50,6 +50,8 @@ static int acquire_next(sqlock_op *op, int64_t now)
 {
     const sqlock_lock *lock = op->lock;
 
+    if (waiting_gives_up(op))
+        return 0;
     if (op->parked)
         waiting_ends(op, now);
     else if (op->tries == 0 && !op->acquire.has_turn && op->former == NULL)
@@ -312,6 +314,7 @@ int acquire_begin(sqlock *m, const char *name, const sqlock_acquire_opts *opts, 
     if ((rc = check_alive(m, err)) != 0 || (rc = check_acquire_opts(m, opts, &o, err)) != 0 ||
         (rc = check_one_mode(&o, err)) != 0 || (rc = check_name(name, out_len, err)) != 0 ||
         (rc = o.mode != SQLOCK_EXCLUSIVE ? texts_has(m->texts, SQLOCK_STMT_SEAT, err) : 0) != 0 ||
+        (rc = o.actor != NULL ? texts_has(m->texts, SQLOCK_STMT_CIRCLE, err) : 0) != 0 ||
         (rc = lock_new(m, name, *out_len, &o, &lock, err)) != 0)
         return rc;
     assert(*out_len >= 1 && *out_len <= SQLOCK_NAME_MAX);

@@ -99,5 +99,7 @@ int64_t waiting_number(const sqlock_op *op);
 const char *waiting_place(const sqlock_op *op, char *out, size_t size);
 /* The op wakes up in the queue: what next? */
 void waiting_ends(sqlock_op *op, int64_t now);
+/* It is in a circle of actors that wait for each other, and is to give up. Returns 1 if it has. */
+int waiting_gives_up(sqlock_op *op);
 
 #endif

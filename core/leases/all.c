@@ -26,10 +26,11 @@ struct all {
     sqlock_error err, refusal; /* the last ones; the codes are 0 if there was none */
 };
 
-/* It may be granted if it is tried again. ETIMEOUT: a short wait had no time for an answer. */
+/* It may be granted if it is tried again. ETIMEOUT: a short wait had no time for an answer.
+ * EDEADLOCK: with what it held itself it stood in a circle, and that is given back. */
 static int all_may_go_on(int code)
 {
-    return many_is_refusal(code) || code == SQLOCK_ETIMEOUT;
+    return many_is_refusal(code) || code == SQLOCK_ETIMEOUT || code == SQLOCK_EDEADLOCK;
 }
 
 /* The first name to wait for. */

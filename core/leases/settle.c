@@ -92,6 +92,8 @@ int sqlock_import(sqlock *m, const char *name, const unsigned char *owner, int64
         (rc = check_name(name, &name_len, err)) == 0 && (rc = check_token(token, err)) == 0) {
         o.owner = owner;
         rc = owner == NULL ? sqlock_error_set(err, SQLOCK_EINVAL, 0, "the owner is NULL")
+             : o.actor != NULL
+                 ? sqlock_error_set(err, SQLOCK_EINVAL, 0, "an owner that is given has its actor")
              : o.mode != SQLOCK_EXCLUSIVE && o.slot < 0
                  ? sqlock_error_set(err, SQLOCK_EINVAL, 0, "slot is not set, and mode is")
                  : import_grant(m, name, name_len, token, &o, out_lock, err);

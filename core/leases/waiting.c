@@ -190,3 +190,20 @@ void waiting_ends(sqlock_op *op, int64_t now)
     op->acquire.called = granted;
     p->called = 0;
 }
+
+/* What it may have been granted it takes up, or settles, first. The next look finds the circle
+ * again. */
+int waiting_gives_up(sqlock_op *op)
+{
+    struct place *p = op->in_queue;
+    int gives_up;
+
+    if (p == NULL || p->circle == NULL)
+        return 0;
+    gives_up = op->refused && !p->called && !op->unsure && op->lock->given_back == 0;
+    if (gives_up)
+        op_done(op, sqlock_error_set(&op->err, SQLOCK_EDEADLOCK, SQLOCK_RETRY, "%s", p->circle));
+    sqlock_mem_free(p->circle);
+    p->circle = NULL;
+    return gives_up;
+}

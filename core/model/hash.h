@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 /* What has this key? A hash table with chains. Its nodes are fields of what they stand for. Keys
- * are owners, which are random, so their first bytes are the hash. Without memory to grow, chains
+ * are owners, which are random, so their last bytes are the hash. Without memory to grow, chains
  * only get longer. */
 struct hash_node {
     struct hash_node *next; /* in its chain */

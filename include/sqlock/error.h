@@ -36,6 +36,7 @@ extern "C" {
     X(SQLOCK_ETIMEOUT, -6, "the database did not answer in time")                                  \
     X(SQLOCK_ETXGONE, -7, "the database has ended the transaction")                                \
     X(SQLOCK_ETXRESTART, -8, "only a new transaction can do it: roll back and begin again")        \
+    X(SQLOCK_EDEADLOCK, -9, "actors wait for each other, and this one was to give up")             \
     X(SQLOCK_EINVAL, -10, "an argument is not valid")                                              \
     X(SQLOCK_ENOMEM, -11, "out of memory")                                                         \
     X(SQLOCK_ESTATE, -12, "the handle is not in a state that allows this")                         \

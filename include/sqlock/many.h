@@ -20,7 +20,7 @@ extern "C" {
  * each lock has at least half of its lease left, or it is given back. With SQLOCK_NO_RENEW it is renewed
  * only then, so a wait that is longer than the lease may end with SQLOCK_ELOST for some.
  * Two programs that wait for each other's names both wait in vain: use sqlock_acquire_all() for names
- * that belong together.
+ * that belong together. With opts->actor one of the names ends with SQLOCK_EDEADLOCK.
  * Ownership: out_locks[i] is the handle of names[i], or NULL; out_codes[i], if out_codes is not NULL,
  *            is what sqlock_acquire() would have returned. End the handles with sqlock_end_each().
  *            With SQLOCK_EUNSURE there is a handle, too.

@@ -107,7 +107,9 @@ extern "C" {
     X(SEAT, "seat", "b:ns b:name b:owner i:ttl i:not_after i:grace b:label i:seats i:turn", 1,     \
       SQLOCK_REQ_FORGOTTEN | SQLOCK_REQ_PACES)                                                     \
     X(DRAIN, "drain", "b:ns b:name b:owner b:beside", 1, SQLOCK_REQ_FORGOTTEN)                     \
-    X(UNSEAT, "unseat", "b:ns b:name b:owner i:not_after", 1, 0)
+    X(UNSEAT, "unseat", "b:ns b:name b:owner i:not_after", 1, 0)                                   \
+    X(STAND, "stand", "b:ns b:name b:owner b:own", 1, SQLOCK_REQ_HARMLESS | SQLOCK_REQ_LAZY)       \
+    X(CIRCLE, "circle", "b:ns b:own b:client i:limit", 1, SQLOCK_REQ_READS)
 
 typedef enum sqlock_stmt {
 #define SQLOCK_STMT_ENUM(id, block, params, since, flags) SQLOCK_STMT_##id,
@@ -162,7 +164,8 @@ typedef enum sqlock_outcome {
 enum { SQLOCK_COL_INDEX = 0, SQLOCK_COL_OUTCOME = 1 };
 /* acquire, guarded, renew, release, withdraw, break, break_noted, lease; guard, which has no label
  * (SQLOCK_COL_GUARDS_PLACE); list, which also has name and owner. waiters: the same columns, and the
- * client that the owner is one of. The token is the ticket, since is when it was queued, and there is no left */
+ * client that the owner is one of. The token is the ticket, since is when it was queued, and there is no left.
+ * circle: the waiters as there, and holders of locks */
 enum {
     SQLOCK_COL_TOKEN = 2, /* of the grant made, or in the row */
     SQLOCK_COL_LEFT = 3,  /* of its lease */
@@ -188,6 +191,8 @@ enum {
     SQLOCK_COL_KEPT = 8, /* seat: 1 if the lock's own row is still its owner's: others wait for it */
     SQLOCK_COL_SEATS = 8 /* drain, of a holder: what stands there: -1 shared holders, N: those of N slots */
 };
+/* circle: of a lock's holder: what may stand beside it, 0: nothing, -1: shared holders, N: those of N slots */
+enum { SQLOCK_COL_BESIDE = 9 };
 /* beat: a row for each waiter of the client; the place of the first row is 0, and it has no owner */
 enum {
     SQLOCK_COL_BEAT_PLACE = 2,

@@ -32,6 +32,8 @@
 -- :define passes 16
 -- A client that ended so long ago is forgotten.
 -- :define gone 3600000000
+-- How long it counts that someone has said where it waits with the turn.
+-- :define stood 60000000
 -- Larger than any ticket of a queue.
 -- :define last_ticket 9223372036854775807
 -- What a request keeps of the waiter w that it offers the lock to.
@@ -1864,3 +1866,41 @@ SELECT :ns, :name, m.fence_floor, {now} FROM {meta} m WHERE m.id = 1 LOCK IN SHA
 ON DUPLICATE KEY UPDATE mode = {lock}.mode;
 -- :step same 1
 -- :step same 2
+
+-- :block stand
+-- The owner has the turn, and waits for those who have seats. Where it waits could not be seen: its place in the queue
+-- is gone, and no index finds a lock's row by its owner. So a row here says it, in the library's own namespace (:own).
+-- It has the lock's name and token, the owner in the place of the client, and the lock's namespace as the label. It is
+-- no place in a queue, and decides nothing. A minute later it goes, those of one name at a time, if it was not said
+-- again. INSERT reads the lock's row without locking it (READ COMMITTED).
+-- :step
+SET @sqlock_t = {now};
+INSERT INTO {waiter} (ns, name, ticket, owner, client, ttl, grace, label, since)
+SELECT :own, l.name, l.token, l.owner, l.owner, 0, 0, l.ns, @sqlock_t
+FROM {lock} l FORCE INDEX (PRIMARY) WHERE l.ns = :ns AND l.name = :name AND l.owner = :owner AND l.seats <> 0
+ON DUPLICATE KEY UPDATE owner = VALUES(owner), client = VALUES(client), label = VALUES(label), since = VALUES(since);
+SELECT MIN(w.name) INTO @sqlock_late
+FROM {waiter} w FORCE INDEX (PRIMARY) WHERE w.ns = :own AND w.since < @sqlock_t - {stood};
+DELETE {waiter} FROM {waiter} FORCE INDEX (PRIMARY)
+WHERE {waiter}.ns = :own AND {waiter}.name = @sqlock_late AND {waiter}.since < @sqlock_t - {stood};
+SELECT 0, {DONE};
+
+-- :block circle
+-- Who waits for whom: all waiters of the namespace that live, and the holders of the locks that they wait for; also of
+-- those locks whose turn someone has who waits for seats (stand). Seats are listed by `list`. At most :limit rows. A
+-- wait that is missing hides a circle, and makes none. It only reads.
+-- Waiters of the client that sends this live.
+-- It goes by the primary keys: a range of waiters, and each lock once.
+-- :step
+SELECT 0, {DONE}, w.ticket, NULL, {now}, w.since, w.label, w.name, w.owner, NULL
+FROM {waiter} w FORCE INDEX (PRIMARY)
+WHERE w.ns = :ns
+  AND (w.client = :client OR (SELECT p.alive_until > {now} FROM {client} p FORCE INDEX (PRIMARY) WHERE p.id = w.client))
+UNION ALL
+SELECT 0, {DONE}, l.token, l.exp - {now}, {now}, l.since, l.label, l.name, l.owner, l.seats
+FROM (SELECT v.name FROM {waiter} v FORCE INDEX (PRIMARY) WHERE v.ns = :ns
+      UNION
+      SELECT v.name FROM {waiter} v FORCE INDEX (PRIMARY) WHERE v.ns = :own AND v.label = :ns) n
+    STRAIGHT_JOIN {lock} l FORCE INDEX (PRIMARY) ON l.ns = :ns AND l.name = n.name
+WHERE l.kind = 0 AND l.exp > {now}
+LIMIT :limit;

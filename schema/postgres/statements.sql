@@ -27,6 +27,8 @@
 -- :define numbered (:name || decode('00'::text || lpad(to_hex(x.n), 6, '0'), 'hex'))
 -- A client that ended so long ago is forgotten.
 -- :define gone 3600000000
+-- How long it counts that someone has said where it waits with the turn.
+-- :define stood 60000000
 -- Larger than any ticket of a queue.
 -- :define last_ticket 9223372036854775807
 -- When the server was started.
@@ -1964,3 +1966,45 @@ ON CONFLICT (ns, name) DO NOTHING;
 -- :step same 2
 -- :step look
 SELECT 0, {SKIPPED}, h.token, h.exp - {now}, {now} FROM {lock} h WHERE h.ns = :ns AND h.name = :name;
+
+-- :block stand
+-- The owner has the turn, and waits for those who have seats. Where it waits could not be seen: its place in the queue
+-- is gone, and no index finds a lock's row by its owner. So a row here says it, in the library's own namespace (:own).
+-- It has the lock's name and token, the owner in the place of the client, and the lock's namespace as the label. It is
+-- no place in a queue, and decides nothing. A minute later it goes, a few at a time, if it was not said again.
+-- No row: the owner has no such turn.
+-- :step
+WITH k AS (
+    SELECT l.ns, l.name, l.token, l.owner, {now} AS t FROM {lock} l
+    WHERE l.ns = :ns AND l.name = :name AND l.owner = :owner AND l.seats <> 0 AND {unwaited}
+), x AS (
+    DELETE FROM {waiter} w
+    WHERE (w.ns, w.name, w.ticket) = ANY (SELECT g.ns, g.name, g.ticket FROM {waiter} g
+                                          WHERE g.ns = :own AND g.name <> :name AND g.since < (SELECT {now} - {stood})
+                                          LIMIT 10 FOR UPDATE SKIP LOCKED)
+)
+INSERT INTO {waiter} (ns, name, ticket, owner, client, ttl, grace, label, since)
+SELECT :own, k.name, k.token, k.owner, k.owner, 0, 0, k.ns, k.t FROM k
+ON CONFLICT (ns, name, ticket) DO UPDATE SET owner = excluded.owner, client = excluded.client, label = excluded.label,
+    since = excluded.since
+RETURNING 0, {DONE};
+
+-- :block circle
+-- Who waits for whom: all waiters of the namespace that live, and the holders of the locks that they wait for; also of
+-- those locks whose turn someone has who waits for seats (stand). Seats are listed by `list`. At most :limit rows. A
+-- wait that is missing hides a circle, and makes none. It only reads.
+-- Where the session listens for the client it would get the advisory lock that it holds itself. So waiters of the
+-- client that sends this live.
+-- It goes by the primary keys: a range of waiters, and each lock once.
+-- :step
+SELECT 0, {DONE}, w.ticket, NULL::bigint, {now}, w.since, w.label, w.name, w.owner, NULL::bigint
+FROM {waiter} w
+WHERE w.ns = :ns AND (w.client = :client OR (SELECT {living} FROM {client} p WHERE p.id = w.client))
+UNION ALL
+SELECT 0, {DONE}, l.token, l.exp - {now}, {now}, l.since, l.label, l.name, l.owner, l.seats::bigint
+FROM (SELECT v.name FROM {waiter} v WHERE v.ns = :ns
+      UNION
+      SELECT v.name FROM {waiter} v WHERE v.ns = :own AND v.label = :ns) n
+    JOIN {lock} l ON l.ns = :ns AND l.name = n.name
+WHERE l.kind = 0 AND l.exp > {now}
+LIMIT :limit;

@@ -22,6 +22,8 @@
 -- :define passes 16
 -- A client that ended so long ago is forgotten.
 -- :define gone 3600000
+-- How long it counts that someone has said where it waits with the turn.
+-- :define stood 60000
 -- The largest ticket in the queue.
 -- :define last_queued coalesce((SELECT max(w.ticket) FROM {waiter} w WHERE w.ns = :ns AND w.name = :name), 0)
 -- Larger than any ticket of a queue.
@@ -1029,3 +1031,39 @@ SELECT 0,
             ELSE {NEVER} END,
        h.token, (h.exp - {now}) * 1000, {now} * 1000
 FROM {meta} m LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name WHERE m.id = 1;
+
+-- :block stand
+-- The owner has the turn, and waits for those who have seats. Where it waits could not be seen: its place in the queue
+-- is gone, and no index finds a lock's row by its owner. So a row here says it, in the library's own namespace (:own).
+-- It has the lock's name and token, the owner in the place of the client, and the lock's namespace as the label. It is
+-- no place in a queue, and decides nothing. A minute later it goes, if it was not said again.
+-- :step write
+DELETE FROM {waiter} WHERE ns = :own AND since < {now} - {stood};
+-- :step write
+INSERT INTO {waiter} (ns, name, ticket, owner, client, ttl, grace, label, since)
+SELECT :own, l.name, l.token, l.owner, l.owner, 0, 0, l.ns, {now} FROM {lock} l
+WHERE l.ns = :ns AND l.name = :name AND l.owner = :owner AND l.seats <> 0
+ON CONFLICT (ns, name, ticket) DO UPDATE SET owner = excluded.owner, client = excluded.client, label = excluded.label,
+    since = excluded.since;
+-- :step write
+SELECT 0, {DONE};
+
+-- :block circle
+-- Who waits for whom: all waiters of the namespace that live, and the holders of the locks that they wait for; also of
+-- those locks whose turn someone has who waits for seats (stand). Seats are listed by `list`. At most :limit rows. A
+-- wait that is missing hides a circle, and makes none. It only reads.
+-- Waiters of the client that sends this live.
+-- It goes by the primary keys: a range of waiters, and each lock once.
+-- :step
+SELECT 0, {DONE}, w.ticket, NULL, {now} * 1000, w.since * 1000, w.label, w.name, w.owner, NULL
+FROM {waiter} w
+WHERE w.ns = :ns
+  AND (w.client = :client OR EXISTS (SELECT 1 FROM {client} p WHERE p.id = w.client AND p.alive_until > {now}))
+UNION ALL
+SELECT 0, {DONE}, l.token, (l.exp - {now}) * 1000, {now} * 1000, l.since * 1000, l.label, l.name, l.owner, l.seats
+FROM (SELECT v.name FROM {waiter} v WHERE v.ns = :ns
+      UNION
+      SELECT v.name FROM {waiter} v WHERE v.ns = :own AND v.label = :ns) n
+    CROSS JOIN {lock} l
+WHERE l.ns = :ns AND l.name = n.name AND l.kind = 0 AND l.exp > {now}
+LIMIT :limit;

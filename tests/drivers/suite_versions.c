@@ -257,8 +257,9 @@ CORE_TEST(test_what_an_older_driver_lacks_is_refused_and_the_rest_works)
  * a schema that no migration of this driver could mend. */
 TEST_IF(LEASES_ONLY, test_what_a_driver_does_without_is_refused_and_leases_work, m)
 {
-    sqlock_lock *lock = take(m, "nightly");
+    sqlock_lock *lock = take(m, "nightly"), *none = NULL;
     sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
+    sqlock_acquire_opts acts = SQLOCK_ACQUIRE_OPTS_INIT;
     sqlock_conn *conn = NULL;
     int64_t version = 0;
     size_t len = 0;
@@ -271,6 +272,8 @@ TEST_IF(LEASES_ONLY, test_what_a_driver_does_without_is_refused_and_leases_work,
     says(SQLOCK_EREFUSED, sqlock_register_set(m, "x", "v", 1, 0, NULL, &said));
     says(SQLOCK_EREFUSED, sqlock_ensure(m, "x", &said));
     assert_non_null(strstr(said.text, "lacks this request"));
+    acts.actor = "job 1";
+    says(SQLOCK_EREFUSED, sqlock_acquire(m, "x", &acts, &none, &said));
     assert_int_equal(spy_runs(-1), runs);
     place_opts(w, &o);
     says(SQLOCK_EREFUSED, sqlock_migration_verify(spied_driver(), w->place.url, &o, &said));

@@ -7,7 +7,7 @@
 -- :lacks reincarnate longest guarded guard probe ensure register_get register_set was_broken break_noted
 -- :lacks migrate_differ migrate_lease migrate_around table_key table_at table_version row_lock session blockers
 -- :lacks version_integer version_timestamp cas_update cas_delete cas_insert cas_met fence
--- :lacks queue leave beat notify waiters pass seat drain unseat
+-- :lacks queue leave beat notify waiters pass seat drain unseat stand circle
 
 -- The database's clock. SQLite has milliseconds, and keeps 'now' the same within a step.
 -- :define now CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER) * 1000

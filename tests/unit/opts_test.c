@@ -23,7 +23,7 @@ static const sqlock a_manager = {.lease_us = SQLOCK_LEASE_DEFAULT_MS * INT64_C(1
 TEST(test_macro_and_function_write_the_same_bytes)
 {
     SAME(sqlock_open_opts, SQLOCK_OPEN_OPTS_INIT, lease_ms);
-    SAME(sqlock_acquire_opts, SQLOCK_ACQUIRE_OPTS_INIT, owner);
+    SAME(sqlock_acquire_opts, SQLOCK_ACQUIRE_OPTS_INIT, actor);
     SAME(sqlock_list_opts, SQLOCK_LIST_OPTS_INIT, prefix);
     SAME(sqlock_reap_opts, SQLOCK_REAP_OPTS_INIT, max_ms);
     SAME(sqlock_retry_opts, SQLOCK_RETRY_OPTS_INIT, lease_ms);
@@ -143,6 +143,26 @@ TEST(test_acquire_options_count_field_by_field_at_every_size)
     all.user = &holder;
     all.holder = &holder;
     all.owner = (const unsigned char *)"0123456789abcdef";
+    check_every_size(&all, &defaults, fields, sizeof fields / sizeof *fields, check_acquire);
+}
+
+/* What came after the owner, and does not go with one. */
+TEST(test_later_acquire_options_count_field_by_field_at_every_size)
+{
+    static const struct field fields[] = {
+        FIELD(sqlock_acquire_opts, mode),
+        FIELD(sqlock_acquire_opts, modes),
+        FIELD(sqlock_acquire_opts, slot),
+        FIELD(sqlock_acquire_opts, actor),
+    };
+    static const int64_t modes[] = {SQLOCK_SHARED};
+    const sqlock_acquire_opts defaults = SQLOCK_ACQUIRE_OPTS_INIT;
+    sqlock_acquire_opts all = defaults;
+
+    all.mode = SQLOCK_SLOTS(77);
+    all.modes = modes;
+    all.slot = 12;
+    all.actor = "job 1";
     check_every_size(&all, &defaults, fields, sizeof fields / sizeof *fields, check_acquire);
 }
 
