@@ -50,6 +50,8 @@ static int read_options(struct cli *cli, int argc, char **argv, struct acquire *
         return options_refuse(cli, "acquire needs one NAME");
     if (a->has_owner && a->grant.mode != SQLOCK_EXCLUSIVE)
         return options_refuse(cli, "--owner is for exclusive locks only");
+    if (a->has_owner && a->grant.actor != NULL)
+        return options_refuse(cli, "use only one of --owner and --actor");
     a->name = o.operands[0];
     return 0;
 }
@@ -115,6 +117,7 @@ static int acquire_take(const struct cli *cli, sqlock *m, const struct acquire *
     opts.lease_ms = a->grant.lease_ms;
     opts.flags = SQLOCK_NO_RENEW;
     opts.mode = a->grant.mode;
+    opts.actor = a->grant.actor;
     opts.holder = &holder;
     opts.owner = a->has_owner ? a->owner : NULL;
     rc = grant_take(m, a->name, &opts, signals, -1, &lock, &caught, &err);
@@ -180,7 +183,8 @@ static int acquire_run(struct cli *cli, int argc, char **argv)
 const struct command command_acquire = {
     .name = "acquire",
     .synopsis =
-        "[-n | -w DUR] [-s | --slots N] [--ttl DUR] [--grace DUR] [-m K=V]... [--owner OWNER] NAME",
+        "[-n | -w DUR] [-s | --slots N] [--ttl DUR] [--grace DUR] [-m K=V]... [--actor TEXT] "
+        "[--owner OWNER] NAME",
     .summary = "take a lock and print its owner and token",
     .help = "The lock is held until 'sqlock release NAME OWNER TOKEN', or until the lease\n"
             "ends; 'sqlock renew' extends it. For a single command, 'sqlock run' is safer.\n"

@@ -16,6 +16,7 @@ enum exit_code {
     EXIT_DENIED = 77,      /* refused by the database: login, privileges */
     EXIT_SETUP = 78,       /* no URL, no driver, no schema, a replica, a promise it cannot keep */
     EXIT_UNSURE = 79,      /* the reply was lost, and could not be settled */
+    EXIT_DEADLOCK = 80,    /* actors wait for each other in a circle, and this one gave up */
     EXIT_MAX_TIME = 124,   /* --max-time was reached */
     EXIT_NOT_RUNNABLE = 126,
     EXIT_NOT_FOUND = 127,

@@ -309,7 +309,7 @@ const struct command command_run = {
     .name = "run",
     .synopsis = "[-n | -w DUR] [-s | --slots N] [-E CODE] [--ttl DUR] [--grace DUR] "
                 "[--at-least DUR] [--max-time DUR] [-k DUR] [--on-lost term|kill|warn] [-m K=V]... "
-                "[--status-fd N] "
+                "[--actor TEXT] [--status-fd N] "
                 "[--keep-url] [-c] NAME CMD "
                 "[ARG...]\n"
                 "[OPTION]... [-s | -x | --slots N] -l NAME [-l NAME]... [-c] CMD [ARG...]",
@@ -343,8 +343,8 @@ const struct command command_once = {
     .name = "once",
     .synopsis =
         "--every DUR [--again] [-n | -w DUR] [-E CODE] [--ttl DUR] [--grace DUR] [--at-least DUR] "
-        "[--max-time DUR] [-k DUR] [--on-lost term|kill|warn] [-m K=V]... [--status-fd N] "
-        "[--keep-url] [-c] NAME CMD "
+        "[--max-time DUR] [-k DUR] [--on-lost term|kill|warn] [-m K=V]... [--actor TEXT] "
+        "[--status-fd N] [--keep-url] [-c] NAME CMD "
         "[ARG...]",
     .summary = "run a command once per period, on one host",
     .help = "Periods of one length follow each other since 1970, in UTC: with --every 1d it\n"

@@ -27,9 +27,14 @@ struct wait {
     struct holders *of;
 };
 
+struct holder {
+    char *label;
+    unsigned char owner[SQLOCK_OWNER_SIZE];
+};
+
 struct holders {
     const char *name;
-    char **labels;
+    struct holder *list;
     size_t n;
     struct holders *next;
 };
@@ -63,18 +68,18 @@ static int waits_add(const sqlock_waiter *waiter, void *user)
 static int holders_add(const sqlock_info *info, void *user)
 {
     struct holders *h = user;
-    char **labels;
+    struct holder *list;
 
     if (strcmp(info->name, h->name) != 0)
         return 1;
     if (!info->held || info->holder.left_ms <= 0)
         return 0;
-    if ((labels = realloc(h->labels, (h->n + 1) * sizeof *labels)) == NULL)
+    if ((list = realloc(h->list, (h->n + 1) * sizeof *list)) == NULL)
         return -1;
-    h->labels = labels;
-    if ((labels[h->n] = strdup(info->holder.label)) == NULL)
+    h->list = list;
+    if ((list[h->n].label = strdup(info->holder.label)) == NULL)
         return -1;
-    h->n++;
+    memcpy(list[h->n++].owner, info->owner, sizeof info->owner);
     return 0;
 }
 
@@ -128,8 +133,8 @@ static void waits_free(struct waits *w)
         struct holders *next = w->holders->next;
 
         for (size_t i = 0; i < w->holders->n; i++)
-            free(w->holders->labels[i]);
-        free(w->holders->labels);
+            free(w->holders->list[i].label);
+        free(w->holders->list);
         free(w->holders);
         w->holders = next;
     }
@@ -137,25 +142,41 @@ static void waits_free(struct waits *w)
 
 /* ---- circles --------------------------------------------------------------------------------- */
 
+/* Owners of the same actor begin with the same 8 bytes (sqlock_acquire_opts.actor). Others are
+ * drawn. */
+static bool is_same_actor(const unsigned char *a, const unsigned char *b)
+{
+    return memcmp(a, b, 8) == 0;
+}
+
+/* It holds a lock, and waits for another one. */
+static bool is_of(const struct holder *h, const struct wait *wait)
+{
+    return is_same_actor(h->owner, wait->waiter.owner) || strcmp(h->label, wait->waiter.label) == 0;
+}
+
 /* From the last waiter of the way, on through holders that wait themselves, and back to the first
- * one. It knows programs by their labels. One with several threads may wait in one, and go on in
- * another, so a circle is a hint and no proof. One that waits for itself is none: threads of a
- * program do that all the time. It is found from its first waiter in the list. Returns its length,
- * or 0. */
+ * one. It knows actors, and programs by their labels. A program with several threads may wait in
+ * one, and go on in another, so such a circle is a hint and no proof. A program that waits for
+ * itself is none: its threads do that all the time. An actor that does is one. It is found from its
+ * first waiter in the list. Returns its length, or 0. */
 static size_t circle_find(const struct waits *w, size_t *way, size_t n, bool *seen)
 {
-    const struct wait *last = &w->list[way[n - 1]];
-    const struct holders *of = last->of;
+    const struct wait *last = &w->list[way[n - 1]], *first = &w->list[way[0]];
 
-    for (size_t h = 0; h < of->n; h++) {
-        if (strcmp(of->labels[h], last->waiter.label) == 0)
+    for (size_t h = 0; h < last->of->n; h++) {
+        const struct holder *holder = &last->of->list[h];
+
+        if (is_same_actor(holder->owner, first->waiter.owner))
+            return n;
+        if (is_of(holder, last))
             continue;
-        if (strcmp(of->labels[h], w->list[way[0]].waiter.label) == 0)
+        if (is_of(holder, first))
             return n;
         for (size_t i = way[0] + 1; i < w->n; i++) {
             size_t found;
 
-            if (seen[i] || strcmp(of->labels[h], w->list[i].waiter.label) != 0)
+            if (seen[i] || !is_of(holder, &w->list[i]))
                 continue;
             seen[i] = true;
             way[n] = i;
@@ -228,7 +249,7 @@ static void print_wait(const struct wait *wait)
     free(name);
     free(label);
     for (size_t i = 0; i < wait->of->n; i++) {
-        char *holder = shown_label(wait->of->labels[i]);
+        char *holder = shown_label(wait->of->list[i].label);
 
         printf("%s%s", i > 0 ? ", " : "", holder != NULL ? holder : "?");
         free(holder);
@@ -263,8 +284,8 @@ static int waits_json(const struct waits *w)
         json_t *row = waiter_json(&w->list[i].waiter), *holders = json_array();
 
         for (size_t h = 0; h < w->list[i].of->n; h++)
-            json_array_append_new(
-                holders, json_text(w->list[i].of->labels[h], strlen(w->list[i].of->labels[h])));
+            json_array_append_new(holders, json_text(w->list[i].of->list[h].label,
+                                                     strlen(w->list[i].of->list[h].label)));
         json_object_set_new(row, "waits_for", holders);
         json_array_append_new(waits, row);
     }
@@ -295,7 +316,7 @@ static int waits_dot(const struct waits *w)
             printf("    ");
             print_quoted(w->list[i].waiter.label);
             printf(" -> ");
-            print_quoted(w->list[i].of->labels[h]);
+            print_quoted(w->list[i].of->list[h].label);
             printf(" [label=");
             print_quoted(w->list[i].name);
             puts("];");
@@ -335,7 +356,7 @@ const struct command command_waits = {
     .synopsis = "[--dot]",
     .summary = "show who waits for whom, and circles of them",
     .help = "One line for each that waits in a queue, with those who hold the lock. A circle\n"
-            "is a hint of a deadlock: a program is known by process and label, and one\n"
+            "is a hint of a deadlock: who has no --actor is known by process and label, and\n"
             "may wait in one thread and go on in another. The list is not a snapshot of one\n"
             "moment.\n",
     .options = options,

@@ -24,6 +24,8 @@ int exit_of(int code)
         return EXIT_NO;
     case SQLOCK_EUNSURE:
         return EXIT_UNSURE;
+    case SQLOCK_EDEADLOCK:
+        return EXIT_DEADLOCK;
     case SQLOCK_EINVAL:
         return EXIT_USAGE;
     case SQLOCK_ETIMEOUT:

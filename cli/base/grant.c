@@ -56,6 +56,17 @@ static void read_grace(struct options *o)
     }
 }
 
+static void read_actor(struct options *o, struct grant_opts *g)
+{
+    size_t len = strlen(o->value);
+
+    if (len < 1 || len > SQLOCK_ACTOR_MAX) {
+        options_refuse(o->cli, "invalid --actor (use 1 to %d bytes)", SQLOCK_ACTOR_MAX);
+        o->wrong = true;
+    }
+    g->actor = o->value;
+}
+
 static void set_mode(struct options *o, struct grant_opts *g, int64_t mode)
 {
     if (g->has_mode && g->mode != mode) {
@@ -85,6 +96,9 @@ bool grant_option(struct options *o, int key, struct grant_opts *g)
         return true;
     case 'm':
         add_meta(o, g);
+        return true;
+    case GRANT_ACTOR:
+        read_actor(o, g);
         return true;
     case 'x':
         set_mode(o, g, SQLOCK_EXCLUSIVE);

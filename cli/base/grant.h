@@ -15,6 +15,7 @@ struct grant_opts {
     int32_t lease_ms;
     int64_t mode;                     /* as in sqlock_acquire_opts */
     bool has_mode;                    /* it was given */
+    const char *actor;                /* NULL: none */
     char label[SQLOCK_LABEL_MAX + 1]; /* -m KEY=VALUE..., one after the other */
 };
 
@@ -22,7 +23,7 @@ struct grant_opts {
 enum { GRANT_LABEL = SQLOCK_LABEL_MAX - 126 };
 
 /* Keys of those options in the commands' tables. */
-enum { GRANT_TTL = 256, GRANT_GRACE, GRANT_SLOTS, GRANT_LAST };
+enum { GRANT_TTL = 256, GRANT_GRACE, GRANT_SLOTS, GRANT_ACTOR, GRANT_LAST };
 
 #define GRANT_OPTIONS                                                                              \
     {'n', "nonblock", NULL, "do not wait if the lock is busy"},                                    \
@@ -30,6 +31,7 @@ enum { GRANT_TTL = 256, GRANT_GRACE, GRANT_SLOTS, GRANT_LAST };
         {GRANT_TTL, "ttl", "DUR", "length of the lease; default: 30s"},                            \
         {GRANT_GRACE, "grace", "DUR", "no new grants up to DUR after a failover; default: 0"},     \
         {'m', NULL, "KEY=VALUE", "label shown to anyone who finds it busy (repeatable)"},          \
+        {GRANT_ACTOR, "actor", "TEXT", "who does this: see Deadlocks in sqlock(1)"},               \
     {                                                                                              \
         'x', NULL, NULL, "exclusive lock (the default)"                                            \
     }
@@ -47,7 +49,7 @@ enum { GRANT_TTL = 256, GRANT_GRACE, GRANT_SLOTS, GRANT_LAST };
 
 #define GRANT_OPTS_INIT                                                                            \
     {                                                                                              \
-        SQLOCK_WAIT_FOREVER, 0, SQLOCK_EXCLUSIVE, false, ""                                        \
+        SQLOCK_WAIT_FOREVER, 0, SQLOCK_EXCLUSIVE, false, NULL, ""                                  \
     }
 
 /* Take one of these options. False: key is none of them. A wrong value is reported, and sets

@@ -129,6 +129,7 @@ int held_take(struct held *held, sqlock *m, struct plan *plan, int other_fd, sql
     opts.wait_ms = plan->grant.wait_ms;
     opts.lease_ms = plan->grant.lease_ms;
     opts.holder = holder;
+    opts.actor = plan->grant.actor;
     rc = plan->n_names == 1 ? take_one(held, m, plan, &opts, other_fd, out_signal, err)
                             : take_all(held, m, plan, &opts, other_fd, out_signal, err);
     held->n = rc == 0 ? plan->n_names : 0;

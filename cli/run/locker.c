@@ -85,6 +85,8 @@ static int take_refused(struct locker *l, int rc, int caught, const sqlock_holde
         say_busy(l, holder, err);
         return l->plan->busy_exit;
     }
+    if (rc == SQLOCK_EDEADLOCK)
+        l->outcome.word = "deadlock";
     if (rc == SQLOCK_ECANCELLED) {
         say(SAY_ERROR, "the guardian process died; the command was not started");
         return EXIT_INTERNAL;

@@ -9,7 +9,7 @@
 
 struct outcome {
     const char *word; /* "ended", "lost", "max-time", "not-started", "busy", "done" (once),
-                         "signal", "error" */
+                         "deadlock", "signal", "error" */
     int exit;
     bool has_child; /* the command was started, and child_status is that of waitpid() */
     int child_status;

@@ -206,4 +206,53 @@ TEST(test_waits_shows_a_circle, ON_ALL)
     assert_int_equal(child_wait(two, patience_ms(20000)), 0);
 }
 
+/* Of an actor's locks each may be held by another process. Without --actor no one gives up. */
+TEST(test_waits_knows_an_actor_by_its_owners, ON_ALL)
+{
+    static const char holds[] = "sh -c 'sqlock $G acquire -n --owner %s%s %s; :' >$D/out";
+    static const char wants[] = "sqlock $G acquire -w 60s --owner %s%s %s; exit 0";
+    static const char one[] = "aaaaaaaaaaaaaaaa", two[] = "bbbbbbbbbbbbbbbb",
+                      first[] = "0000000000000001", second[] = "0000000000000002";
+    pid_t a, b;
+
+    assert_sh(holds, one, first, "door");
+    assert_sh(holds, two, first, "gate");
+    a = sh_start(wants, one, second, "gate");
+    assert_sh(UNTIL_WAIT(1));
+    assert_says(0, "\"circles\":[]", "", "sqlock $G --json waits");
+    b = sh_start(wants, two, second, "door");
+    assert_sh(UNTIL_WAIT(2));
+    assert_sh("sqlock $G waits | grep -q '^circle: .* waits for door of, .* waits for gate of the "
+              "first$'");
+    assert_sh("pkill -INT -P %d && pkill -INT -P %d", (int)a, (int)b);
+    assert_int_equal(child_wait(a, patience_ms(20000)), 0);
+    assert_int_equal(child_wait(b, patience_ms(20000)), 0);
+}
+
+/* The outer runs hold a lock each, and the inner ones want the other's: of one job each. */
+TEST(test_P26_of_actors_in_a_circle_one_exits_with_80, ON_ALL)
+{
+    static const char script[] =
+        "exec sqlock $G run --actor 'job %d' --status-fd 3 %s sh -c 'echo >$D/in.%d; until test -e "
+        "$D/in.1 -a -e $D/in.2; do sleep 0.05; done; exec sqlock $G run --actor \"job %d\" "
+        "--status-fd 3 -w 60s %s true 3>$D/inner.%d' 2>$D/err.%d 3>$D/outer.%d";
+    pid_t one = sh_start(script, 1, "door", 1, 1, "gate", 1, 1, 1);
+    pid_t two = sh_start(script, 2, "gate", 2, 2, "door", 2, 2, 2);
+    int code = child_wait(one, patience_ms(20000)), other = child_wait(two, patience_ms(20000));
+
+    assert_int_equal(code + other, 80);
+    assert_true(code == 0 || other == 0);
+    assert_sh("grep -q 'a deadlock: .* job [12] waits for .* of .* job [12], ' $D/err.%d",
+              code != 0 ? 1 : 2);
+    assert_sh("grep -q '\"outcome\":\"deadlock\"' $D/inner.%d", code != 0 ? 1 : 2);
+    assert_sh("test ! -s $D/err.%d", code != 0 ? 2 : 1);
+}
+
+TEST(test_actor_is_checked_before_anything_is_sent, ON_SQLITE)
+{
+    assert_says(64, "", "invalid --actor (use 1 to 255 bytes)", "sqlock run --actor '' a true");
+    assert_says(64, "", "use only one of --owner and --actor",
+                "sqlock acquire --actor a --owner aaaaaaaaaaaaaaaa0000000000000001 a");
+}
+
 TEST_MAIN_OF_COMMAND
