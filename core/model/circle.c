@@ -1,8 +1,9 @@
-/* Circles of those who wait for each other. The greatest set of waits that hold each other up: who
- * waits for a lock waits for its holder and for all before it in the queue, and needs each of them
- * to go on. Who has the turn for a shared lock waits for all who have seats. Who waits for a slot
- * needs one of the holders: it is stuck only if all are (the "and" and "or" models of Knapp,
- * "Deadlock Detection in Distributed Databases", 1987). */
+/* Circles of those who wait for each other. The greatest set of waits that hold each other up.
+ * - Who is in a queue waits for who has the lock's row. Those before it are in the way, too, but go
+ *   on when that one does. If they counted, someone might give up who only comes before a circle.
+ * - Who has the turn for a lock with shared holders waits for all of these.
+ * - Who has the turn for slots needs one of their holders: it is stuck only if all are (the "and"
+ *   and "or" models of Knapp, "Deadlock Detection in Distributed Databases", 1987). */
 #include "core/model/circle.h"
 
 #include <assert.h>
@@ -119,12 +120,13 @@ static int lot_settle(struct circle *c, const struct lot *l)
 
     for (size_t i = l->first; i < l->end; i++) {
         struct stand *s = &c->stands[i];
+
         if (s->stuck && !(s->kind == STAND_WAITS ? held_up : turn_is_stuck(c, l))) {
             s->stuck = 0;
             changed = 1;
         }
-        if (s->kind != STAND_SEAT)
-            held_up |= is_held_up(c, s);
+        if (s->kind == STAND_ROW)
+            held_up = is_held_up(c, s);
     }
     return changed;
 }
@@ -197,24 +199,16 @@ static int ahead_mark(struct circle *c, struct stand *s)
 /* One step ahead of all stands of this lot that are, and of stand `from`. */
 static int lot_go_ahead(struct circle *c, const struct lot *l, size_t from)
 {
-    int pulls = 0, changed = 0;
+    int changed = 0;
 
-    for (size_t i = l->end; i-- > l->waiters;) {
+    for (size_t i = l->end; i-- > l->first;) {
         struct stand *s = &c->stands[i];
+        size_t at = s->kind == STAND_WAITS ? l->first : l->seats;
+        size_t end = s->kind == STAND_WAITS ? l->seats : l->waiters;
 
-        if (pulls)
-            changed |= ahead_mark(c, s);
-        pulls |= s->stuck && (s->ahead || i == from);
-    }
-    for (size_t i = l->first; i < l->seats; i++) {
-        struct stand *row = &c->stands[i];
-
-        if (pulls)
-            changed |= ahead_mark(c, row);
-        if (row->stuck && (row->ahead || i == from))
-            for (size_t k = l->seats; k < l->waiters; k++)
-                if (!is_same_owner(&c->stands[k], row))
-                    changed |= ahead_mark(c, &c->stands[k]);
+        for (; s->stuck && (s->ahead || i == from) && at < end; at++)
+            if (!is_same_owner(&c->stands[at], s))
+                changed |= ahead_mark(c, &c->stands[at]);
     }
     return changed;
 }
@@ -255,19 +249,18 @@ static uint32_t steps_least(uint32_t a, uint32_t b)
 static uint32_t steps_next(const struct circle *c, const struct lot *l, size_t i, size_t *out_by)
 {
     const struct stand *s = &c->stands[i];
-    size_t first = s->kind == STAND_WAITS ? l->first : l->seats;
-    size_t end = s->kind == STAND_WAITS ? i : l->waiters;
+    size_t at = s->kind == STAND_WAITS ? l->first : l->seats;
+    size_t end = s->kind == STAND_WAITS ? l->seats : l->waiters;
     uint32_t least = 0;
 
-    for (size_t k = first; k < end; k++) {
-        const struct stand *by = &c->stands[k];
+    for (; at < end; at++) {
+        const struct stand *by = &c->stands[at];
         uint32_t steps = steps_from(c, by);
 
-        if ((s->kind == STAND_WAITS && by->kind == STAND_SEAT) || is_same_owner(s, by) ||
-            !is_held_up(c, by) || steps == 0)
+        if (is_same_owner(s, by) || !is_held_up(c, by) || steps == 0)
             continue;
         if (least == 0 || steps < least)
-            *out_by = k;
+            *out_by = at;
         least = steps_least(least, steps);
     }
     return least;
@@ -318,8 +311,8 @@ static int stand_is_later(const struct stand *a, const struct stand *b)
     return memcmp(a->owner, b->owner, sizeof a->owner) > 0;
 }
 
-/* Not one that has no actor, or nothing else here: it is in circles through the queue alone, and no
- * one looks for it. Each circle has others. */
+/* Not one that has no actor: it is in circles only by the turn that it has, and no one looks for
+ * it. Each circle has others. */
 size_t circle_victim(struct circle *c, size_t i)
 {
     size_t victim = c->n;

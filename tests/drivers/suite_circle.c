@@ -167,8 +167,8 @@ TEST_AFTER(none_yet, test_P26_actors_with_turns_wait_for_each_others_seats, m, o
     all_free(m, "xy");
 }
 
-/* The way leads through the queue: a reader waits behind a writer, which has no actor. */
-TEST_AFTER(none_yet, test_P26_circle_may_lead_through_the_queue, m, other)
+/* A reader waits behind a writer, which has no actor, and waits for the first reader. */
+TEST_AFTER(none_yet, test_P26_circle_may_lead_over_who_is_next_in_line, m, other)
 {
     sqlock_lock *x = hold_as(m, "job 1", "x", SQLOCK_SHARED);
     sqlock_lock *y = hold_as(other, "job 2", "y", SQLOCK_EXCLUSIVE);

@@ -122,20 +122,26 @@ TEST(test_chain_is_no_circle_and_who_waits_behind_one_is_not_in_it)
     clear();
     holds(1, 0);
     holds(2, 1);
+    holds(3, 6);
     waits(1, 1, 10);
     waits(3, 0, 20);
     settle();
     assert_int_equal(victim_of(1), 0);
     assert_int_equal(victim_of(3), 0);
-    waits(2, 0, 30); /* behind 3, which is in the circle only by its place */
+    waits(2, 0, 15); /* 3 comes behind it, or, by its ticket, before it */
     settle();
     assert_int_equal(victim_of(1), 2);
     assert_int_equal(victim_of(2), 2);
-    assert_int_equal(victim_of(3), 2);
+    assert_int_equal(victim_of(3), 0);
+    scene.stands[wait_of(3)].id = 1;
+    settle();
+    assert_int_equal(victim_of(1), 2);
+    assert_int_equal(victim_of(3), 0);
     clear();
     holds(1, 0);
     holds(2, 1);
     waits(1, 1, 10);
+    holds(3, 6);
     waits(2, 0, 20);
     waits(3, 0, 30); /* no one waits for 3 */
     settle();
