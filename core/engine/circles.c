@@ -273,9 +273,8 @@ static struct place *look_find(const struct look *l, const struct stand *s)
 {
     struct place *p = s->stuck ? queue_find(l->m, s->owner) : NULL;
 
-    return p != NULL && place_has_actor(p) && !p->called && p->came + FIRST_US <= l->begun
-               ? p
-               : NULL;
+    return p != NULL && place_has_actor(p) && !p->called && p->came + FIRST_US <= l->begun ? p
+                                                                                           : NULL;
 }
 
 /* Those of this manager that both looks saw in circles: one of each circle gives up. Returns how

@@ -44,7 +44,7 @@ SQLOCK_API SQLOCK_CHECKED int sqlock_downgrade(sqlock_lock **lock, sqlock_error 
  * cancel:    ends the wait from another thread; may be NULL.
  * Ownership: with 0 *lock is freed, and becomes the handle of the exclusive grant. Otherwise it stays the
  *            same handle.
- * Threads:   any; *lock is used by no other thread meanwhile, but for getters.
+ * Threads:   any; *lock is used by no other thread meanwhile, except by getters.
  * Returns:   0 (held, exclusive), or
  *            SQLOCK_EBUSY     it is shared still: another one wants the lock alone, or there were other
  *                             holders until the wait ended

@@ -192,6 +192,22 @@ TEST(test_P24_second_upgrade_is_refused_at_once, m, other)
     give(upgrader_join());
 }
 
+/* P26: an actor that has a seat, and waits for the lock alone, does not wait for itself. */
+TEST(test_P26_upgrade_of_an_actor_is_no_circle, m, other)
+{
+    sqlock_acquire_opts opts = mode_opts(SQLOCK_SHARED, 0);
+    sqlock_lock *lock = sit(other, "door", SQLOCK_SHARED);
+
+    opts.actor = "editor";
+    upgrader_start(take_with(m, "door", &opts));
+    sleep_ms(3500); /* a look after a second, and another one */
+    assert_false(atomic_load(&upgrader.ended));
+    give(lock);
+    lock = upgrader_join();
+    assert_int_equal(try_mode(other, "door", SQLOCK_SHARED), SQLOCK_EBUSY);
+    give(lock);
+}
+
 /* The waiter wants the lock alone, too, and waits for this very holder. */
 TEST(test_P24_upgrade_beside_an_exclusive_waiter_is_refused_at_once, m, other)
 {
