@@ -17,34 +17,9 @@
 #include "cli/base/say.h"
 #include "cli/base/text.h"
 #include "cli/cli.h"
-#include "cli/run/held.h"
-#include "cli/run/plan.h"
+#include "cli/run/locker.h"
 #include "cli/run/status.h"
 #include "cli/run/tree.h"
-#include "cli/run/turn.h"
-#include "cli/run/wire.h"
-
-struct locker {
-    struct plan *plan;
-    int guardian_fd;
-    pid_t waker; /* the guardian's parent; 0: it is dead, and the guardian our child */
-    sqlock *m;
-    struct held held;
-    int64_t known_us;   /* the deadline that the guardian knows */
-    int64_t begun_us;   /* of the wait */
-    int64_t held_us;    /* of the grant */
-    sqlock_state state; /* as last reported to the user */
-    bool has_terminal;
-    bool must_end;                  /* by a signal */
-    bool suspended;                 /* Ctrl-Z, and since then no renewal */
-    int start_error;                /* errno of the command that could not be started */
-    bool guardian_died, waker_done; /* done: it ended by itself, when no process was left */
-    bool start_due, stop_due;       /* orders that must still be sent */
-    sigset_t signals_due;
-    struct report end; /* of kind REPORT_ENDED when all is over */
-    struct once once;
-    struct outcome outcome;
-};
 
 /* ---- taking it ------------------------------------------------------------------------------- */
 
@@ -77,11 +52,11 @@ static int take_refused(struct locker *l, int rc, int caught, const sqlock_holde
                         const sqlock_error *err)
 {
     if (caught != 0) {
-        l->outcome.word = "signal";
+        l->outcome->word = "signal";
         return EXIT_SIGNAL + caught;
     }
     if (rc == SQLOCK_EBUSY || rc == SQLOCK_EGUARDED) {
-        l->outcome.word = "busy";
+        l->outcome->word = "busy";
         say_busy(l, holder, err);
         return l->plan->busy_exit;
     }
@@ -105,17 +80,17 @@ static bool take_lock(struct locker *l, int *out_code)
         return false;
     rc = held_take(&l->held, l->m, l->plan, l->guardian_fd, &holder, &caught, &err);
     l->held_us = sqlock_now_us();
-    l->outcome.waited_us = l->held_us - l->begun_us;
+    l->outcome->waited_us = l->held_us - l->begun_us;
     if (rc != 0) {
         *out_code = take_refused(l, rc, caught, &holder, &err);
         return false;
     }
     for (int i = 0; i < l->held.n; i++) {
-        l->outcome.tokens[i] = sqlock_lock_token(l->held.locks[i]);
+        l->outcome->tokens[i] = sqlock_lock_token(l->held.locks[i]);
         say(SAY_MORE, "%s: held, token %lld", l->plan->names[i].text,
-            (long long)l->outcome.tokens[i]);
+            (long long)l->outcome->tokens[i]);
     }
-    l->outcome.n_tokens = l->held.n;
+    l->outcome->n_tokens = l->held.n;
     l->state = SQLOCK_HELD;
     return true;
 }
@@ -323,87 +298,6 @@ static void guard_instead(struct locker *l)
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-/* The exit code, if nothing was wrong with the lock. */
-static int exit_of_end(struct locker *l)
-{
-    struct outcome *o = &l->outcome;
-    bool was_stopped = l->end.cause != CAUSE_NONE && l->end.ended_by_us;
-
-    if (l->end.left_behind > 0)
-        say(SAY_NOTE, "%s: terminated %d leftover %s", l->plan->name, (int)l->end.left_behind,
-            l->end.left_behind == 1 ? "process" : "processes");
-    if (l->guardian_died && l->end.kind != REPORT_ENDED && l->start_error == 0)
-        return EXIT_INTERNAL;
-    if (l->start_error == ETIME) {
-        o->word = "lost";
-        say(SAY_ERROR, "%s: the lease ended before the command could be started", l->plan->name);
-        return EXIT_LOST;
-    }
-    if (l->start_error != 0) {
-        o->word = "not-started";
-        say(SAY_ERROR, "%s: %s", l->plan->command[0], strerror(l->start_error));
-        return l->start_error == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_RUNNABLE;
-    }
-    o->has_child = true;
-    o->child_status = l->end.value;
-    if (was_stopped && l->end.cause == CAUSE_MAX_TIME) {
-        o->word = "max-time";
-        say(SAY_NOTE, "%s: --max-time reached; the command was stopped", l->plan->name);
-        return EXIT_MAX_TIME;
-    }
-    if (was_stopped) {
-        o->word = "lost";
-        if (l->end.cause == CAUSE_DEADLINE)
-            say(SAY_ERROR, "%s: cannot renew the lease; the command was stopped before it ends",
-                l->plan->name);
-        return EXIT_LOST;
-    }
-    o->word = "ended";
-    return status_code(l->end.value);
-}
-
-/* A command that ended well may still have run without the lock for a part of the time. */
-static int release_lock(struct locker *l, int code)
-{
-    sqlock_error err = {0};
-    bool held = held_all(&l->held);
-    int rc = held_release(&l->held, &err);
-
-    if (rc == SQLOCK_ELOST || (rc != 0 && !held)) {
-        if (l->outcome.has_child && strcmp(l->outcome.word, "ended") == 0) {
-            l->outcome.word = "lost";
-            say(SAY_ERROR, "%s: the lock was lost before the command ended", l->plan->name);
-            code = l->plan->on_lost == ON_LOST_WARN ? code : EXIT_LOST;
-        }
-    } else if (rc != 0) {
-        error_for_shell(&err);
-        say(SAY_NOTE, "%s; the lease will end by itself", err.text);
-    }
-    return code;
-}
-
-/* --at-least: hosts with slow clocks still find the lock held. A signal ends this. The command's
- * exit code stands, whatever happens to the lock now. False: the lock is lost. */
-static bool hold_at_least(struct locker *l)
-{
-    const int64_t end = l->held_us + l->plan->least_ms * INT64_C(1000);
-    struct pollfd signalled = {.fd = l->plan->signals.fd, .events = POLLIN};
-    int64_t left;
-
-    if (l->plan->least_ms == 0 || !l->outcome.has_child || l->must_end || !held_all(&l->held))
-        return true;
-    while ((left = (end - sqlock_now_us()) / 1000) > 0 && held_all(&l->held))
-        if (poll(&signalled, 1, left < 500 ? (int)left : 500) > 0 &&
-            signals_next(&l->plan->signals, NULL) != 0)
-            break;
-    if (held_all(&l->held))
-        return true;
-    say(SAY_NOTE, "%s: lock lost before --at-least was over: %s",
-        sqlock_lock_name(held_worst(&l->held)),
-        sqlock_why_name(sqlock_lock_why(held_worst(&l->held))));
-    return false;
-}
-
 static int run_command(struct locker *l)
 {
     static const int of_terminal[] = {SIGTSTP, SIGTTIN, SIGTTOU};
@@ -422,13 +316,13 @@ static int run_command(struct locker *l)
     watch_command(l);
     if (l->guardian_died && l->end.kind != REPORT_ENDED)
         guard_instead(l);
-    if ((code = exit_of_end(l)) == 0)
+    if ((code = ending_of_command(l)) == 0)
         code = turn_note(l->plan, &l->once, l->held.locks[0], l->must_end);
-    if (hold_at_least(l))
-        code = release_lock(l, code);
+    if (ending_waits(l))
+        code = ending_release(l, code);
     else if (l->held.n > 1)
         held_release(&l->held, NULL); /* those that were not lost */
-    l->outcome.held_us = sqlock_now_us() - l->held_us;
+    l->outcome->held_us = sqlock_now_us() - l->held_us;
     return code;
 }
 
@@ -445,24 +339,25 @@ static void wait_for_waker(const struct locker *l)
             kill(pid, SIGCONT);
 }
 
-int locker_run(struct plan *plan, int guardian_fd, pid_t waker)
+int locker_run(struct plan *plan, int guardian_fd, pid_t waker, struct outcome *outcome)
 {
     struct locker l = {.plan = plan,
                        .guardian_fd = guardian_fd,
                        .waker = waker,
                        .begun_us = sqlock_now_us(),
-                       .outcome.word = "error"};
+                       .outcome = outcome};
     int keep[] = {guardian_fd, plan->signals.fd, plan->status_fd, say_fd()}, code;
 
+    *outcome = (struct outcome){.word = "error"};
     /* We must not keep a pipe open that the command reads or writes. */
     fds_silence();
     fds_close_others(keep, sizeof keep / sizeof *keep);
     sigemptyset(&l.signals_due);
     if ((code = open_database(&l)) == 0 && take_lock(&l, &code))
-        code = turn_is_due(plan, l.m, &l.once, &l.outcome, &code) ? run_command(&l)
-                                                                  : release_lock(&l, code);
-    l.outcome.exit = code;
-    status_write(plan, &l.outcome);
+        code = turn_is_due(plan, l.m, &l.once, outcome, &code) ? run_command(&l)
+                                                               : ending_release(&l, code);
+    outcome->exit = code;
+    status_write(plan, outcome);
     held_free(&l.held);
     sqlock_close(l.m);
     close(guardian_fd);

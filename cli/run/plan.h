@@ -10,6 +10,18 @@
 #include "cli/base/signals.h"
 
 enum { PLAN_NAMES = 16 };
+
+/* Keys of the options, beside those of grant.h. */
+enum {
+    RUN_MAX_TIME = GRANT_LAST,
+    RUN_ON_LOST,
+    RUN_STATUS_FD,
+    RUN_AT_LEAST,
+    RUN_KEEP_URL,
+    RUN_EVERY,
+    RUN_AGAIN
+};
+
 enum on_lost { ON_LOST_TERM, ON_LOST_KILL, ON_LOST_WARN };
 
 /* In memory that all three processes share. */
@@ -45,8 +57,18 @@ struct plan {
     struct shared *shared;
 };
 
+struct outcome;
+
+/* Read the words of the command, whose table is plan->cli->command. Returns 0, or the exit code
+ * after printing what is wrong. End it with plan_free(), also then. */
+int plan_read(struct plan *plan, int argc, char **argv);
+void plan_free(struct plan *plan);
+
+/* Start the watchers, and be the locker. No thread may run, and no database be open: the watchers
+ * inherit neither. Returns the exit code. */
+int plan_run(struct plan *plan, struct outcome *outcome);
 /* The locker: takes the lock, renews it, releases it. Returns the exit code. */
-int locker_run(struct plan *plan, int guardian_fd, pid_t waker);
+int locker_run(struct plan *plan, int guardian_fd, pid_t waker, struct outcome *outcome);
 /* The guardian: starts the command, and makes sure that nothing of it is alive when the lease ends.
  * Runs in a forked process with one thread and every signal blocked, and never returns. */
 void guardian_run(const struct plan *plan, int locker_fd) __attribute__((noreturn));
