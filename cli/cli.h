@@ -14,6 +14,7 @@ struct cli {
     const char *url;      /* the database; may contain a password: never print it */
     const char *url_text; /* the same if it came from -U and has no password, else NULL */
     const char *url_file;
+    bool url_found; /* url is what the options and the environment say */
     bool local;
     const char *schema;
     const char *prefix;
@@ -38,7 +39,7 @@ struct command {
     int (*run)(struct cli *cli, int argc, char **argv);
 };
 
-extern const struct command command_run, command_once, command_acquire, command_renew,
+extern const struct command command_run, command_once, command_lead, command_acquire, command_renew,
     command_release, command_ls, command_show, command_break, command_reap, command_migrate,
     command_waits, command_help;
 

@@ -11,11 +11,11 @@
 #include "cli/cli.h"
 
 const struct command *const commands[] = {
-    &command_run,   &command_once,    &command_acquire,
-    &command_renew, &command_release, &command_ls,
-    &command_show,  &command_break,   &command_waits,
-    &command_reap,  &command_migrate, &command_help,
-    NULL,
+    &command_run,     &command_once,  &command_lead,
+    &command_acquire, &command_renew, &command_release,
+    &command_ls,      &command_show,  &command_break,
+    &command_waits,   &command_reap,  &command_migrate,
+    &command_help,    NULL,
 };
 
 /* Planned for a later version: say so, instead of "unknown command". */

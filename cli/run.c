@@ -1,26 +1,34 @@
-/* sqlock run: run a command while holding a lock. sqlock once: the same, once per period. */
+/* sqlock run: run a command while holding a lock. sqlock once: the same, once per period. sqlock
+ * lead: the same, again and again. */
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "cli/base/grant.h"
 #include "cli/base/say.h"
 #include "cli/cli.h"
+#include "cli/run/lead.h"
 #include "cli/run/plan.h"
 #include "cli/run/status.h"
 #include "cli/run/tree.h"
 
-#define RUN_OPTIONS                                                                                \
-    GRANT_OPTIONS, {'E', NULL, "CODE", "exit with this code if the lock is busy; default: 75"},    \
-        {RUN_AT_LEAST, "at-least", "DUR", "hold the lock this long even if CMD ends earlier"},     \
-        {RUN_MAX_TIME, "max-time", "DUR", "stop CMD after this time, and exit with 124"},          \
-        {'k', NULL, "DUR", "time between TERM and KILL; default: 5s"},                             \
-        {RUN_ON_LOST, "on-lost", "HOW", "term, kill, or warn and let CMD go on; default: term"},   \
-        {RUN_STATUS_FD, "status-fd", "N", "write one line of JSON about the outcome there"},       \
+#define RUN_COMMAND                                                                                \
+    {RUN_STATUS_FD, "status-fd", "N", "write one line of JSON about the outcome there"},           \
         {RUN_KEEP_URL, "keep-url", NULL, "pass SQLOCK_URL to CMD even if it has a password"},      \
         {'c', NULL, NULL, "CMD is one quoted line, run by sh"},                                    \
     {                                                                                              \
         0, NULL, NULL, NULL                                                                        \
     }
+#define RUN_LIMITS                                                                                 \
+    {RUN_MAX_TIME, "max-time", "DUR", "stop CMD after this time, and exit with 124"},              \
+    {                                                                                              \
+        'k', NULL, "DUR", "time between TERM and KILL; default: 5s"                                \
+    }
+#define RUN_OPTIONS                                                                                \
+    GRANT_OPTIONS, {'E', NULL, "CODE", "exit with this code if the lock is busy; default: 75"},    \
+        {RUN_AT_LEAST, "at-least", "DUR", "hold the lock this long even if CMD ends earlier"},     \
+        RUN_LIMITS,                                                                                \
+        {RUN_ON_LOST, "on-lost", "HOW", "term, kill, or warn and let CMD go on; default: term"},   \
+        RUN_COMMAND
 
 static const struct option_spec options[] = {
     GRANT_KINDS,
@@ -32,6 +40,14 @@ static const struct option_spec once_options[] = {
     {RUN_EVERY, "every", "DUR", "length of a period, such as 1h or 1d"},
     {RUN_AGAIN, "again", NULL, "run it even if this period's run is done"},
     RUN_OPTIONS};
+
+static const struct option_spec lead_options[] = {
+    {RUN_AGAIN, "again", NULL, "stand for election again after CMD has ended by itself"},
+    {RUN_RESIGN, "resign", NULL, "request the leader to resign, and print who that is"},
+    GRANT_LEASE,
+    RUN_LIMITS,
+    {RUN_ON_LOST, "on-lost", "HOW", "term or kill; default: term"},
+    RUN_COMMAND};
 
 /* So that `sqlock ls` inside the command sees the same locks. Call it before the guardian blanks
  * our arguments. */
@@ -54,6 +70,7 @@ static int run_run(struct cli *cli, int argc, char **argv)
                         .grace_ms = 5000,
                         .status_fd = -1,
                         .status_fd_given = -1,
+                        .lead = cli->command == &command_lead,
                         .locker = getpid(),
                         .group = getpgrp()};
     struct outcome outcome = {0};
@@ -61,6 +78,10 @@ static int run_run(struct cli *cli, int argc, char **argv)
 
     if ((rc = plan_read(&plan, argc, argv)) != 0)
         goto out;
+    if (plan.resign) {
+        rc = lead_resign(&plan);
+        goto out;
+    }
     say_without_waiting();
     signals_hear_children(&plan.signals);
     export_names(cli);
@@ -72,7 +93,7 @@ static int run_run(struct cli *cli, int argc, char **argv)
         say(SAY_ERROR, "no file descriptor available");
         rc = EXIT_INTERNAL;
     } else {
-        rc = plan_run(&plan, &outcome);
+        rc = plan.lead ? lead_run(&plan) : plan_run(&plan, &outcome);
     }
 out:
     say_end();
@@ -131,5 +152,33 @@ const struct command command_once = {
             "All else is as in 'sqlock run': options, exit codes, what CMD finds, and that\n"
             "it is stopped if the lock cannot be kept.\n",
     .options = once_options,
+    .run = run_run,
+};
+
+const struct command command_lead = {
+    .name = "lead",
+    .synopsis = "[--again] [--ttl DUR] [--grace DUR] [--max-time DUR] [-k DUR] "
+                "[--on-lost term|kill] [-m K=V]... [--status-fd N] [--keep-url] [-c] NAME CMD "
+                "[ARG...]\n"
+                "--resign NAME",
+    .summary = "run a command on one host of many, the leader",
+    .help = "Of all that call this, one leads: it holds the lock, and runs CMD. The others\n"
+            "wait in its queue. When the leader ends, dies or is cut off from the database,\n"
+            "the next one leads. The old leader's CMD is stopped before that, as by 'sqlock\n"
+            "run', whose other rules hold here too.\n"
+            "\n"
+            "When CMD ends by itself, 'lead' releases the lock and exits with CMD's code;\n"
+            "with --again it stands for election again, a second later. It always does if\n"
+            "the lock is lost, and tries each second while the database does not answer.\n"
+            "A signal ends it, and CMD before it.\n"
+            "\n"
+            "--resign requests the leader of now to resign, in the register of this name. It\n"
+            "looks once a second, stops CMD (TERM, -k, KILL) while it still holds the lock,\n"
+            "and goes to the end of the queue. Without a leader the exit code is 1. Other\n"
+            "holders than 'sqlock lead' do not look.\n"
+            "\n"
+            "CMD may be started several times, so its input and output stay open in between.\n"
+            "--status-fd gets a line for each time as the leader.\n",
+    .options = lead_options,
     .run = run_run,
 };

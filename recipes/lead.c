@@ -5,7 +5,6 @@
 #include <string.h>
 #include <time.h>
 
-#include <sqlock/admin.h>
 #include <sqlock/driver.h>
 #include <sqlock/register.h>
 
@@ -21,12 +20,11 @@ static void lead_pause(void)
     nanosleep(&pause, NULL);
 }
 
-/* The database may answer again later, and a guard that is left open ends. */
-static int lead_may_go_on(int rc, const sqlock_error *err)
+int lead_may_try_again(int code, const sqlock_error *err)
 {
-    return rc == SQLOCK_EUNSURE || rc == SQLOCK_EUNREACH || rc == SQLOCK_ETIMEOUT ||
-           rc == SQLOCK_EGUARDED ||
-           (rc != 0 && (err->flags & (SQLOCK_RETRY | SQLOCK_RECONNECT)) != 0);
+    return code == SQLOCK_EUNSURE || code == SQLOCK_EUNREACH || code == SQLOCK_ETIMEOUT ||
+           code == SQLOCK_EGUARDED ||
+           (code != 0 && (err->flags & (SQLOCK_RETRY | SQLOCK_RECONNECT)) != 0);
 }
 
 int lead_campaign(sqlock *m, const char *name, const sqlock_acquire_opts *opts, sqlock_work_fn lead,
@@ -45,7 +43,7 @@ int lead_campaign(sqlock *m, const char *name, const sqlock_acquire_opts *opts, 
             return 0; /* however the lock ended */
         if (rc == 0 || rc == SQLOCK_ELOST)
             continue;
-        if (!lead_may_go_on(rc, &said)) {
+        if (!lead_may_try_again(rc, &said)) {
             if (err != NULL)
                 *err = said;
             return rc;
@@ -75,7 +73,7 @@ static int ask_read(sqlock *m, const char *name, int64_t *out_token, int64_t *ou
     return sqlock_error_set(err, SQLOCK_ECORRUPT, 0, "%.80s: its register is used for something else", name);
 }
 
-int lead_ask_to_resign(sqlock *m, const char *name, sqlock_error *err)
+int lead_ask_to_resign(sqlock *m, const char *name, sqlock_info *out_leader, sqlock_error *err)
 {
     sqlock_info info = {.size = sizeof info};
     int64_t token, version = 0;
@@ -86,6 +84,8 @@ int lead_ask_to_resign(sqlock *m, const char *name, sqlock_error *err)
         rc = SQLOCK_ABSENT;
     if (rc != 0)
         return rc;
+    if (out_leader != NULL)
+        *out_leader = info;
     len = snprintf(text, sizeof text, "resign %" PRId64, info.holder.token);
     do {
         rc = ask_read(m, name, &token, &version, err);

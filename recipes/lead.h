@@ -21,7 +21,7 @@
 #ifndef SQLOCK_RECIPES_LEAD_H
 #define SQLOCK_RECIPES_LEAD_H
 
-#include <sqlock/sqlock.h>
+#include <sqlock/admin.h>
 
 /* What the leader's function returns. */
 #define LEAD_AGAIN 0 /* it leads no more, and stands for election again */
@@ -38,12 +38,18 @@
 int lead_campaign(sqlock *m, const char *name, const sqlock_acquire_opts *opts, sqlock_work_fn lead,
                   void *user, sqlock_error *err);
 
+/* For programs with a loop of their own: may the same work later? code is what a call of the library
+ * returned, and err what it said. Returns 1 if the database did not answer, answers again after a
+ * failover, or a guard that was left open ends; else 0. */
+int lead_may_try_again(int code, const sqlock_error *err);
+
 /* ---- handing over on request, by the register of this name (sqlock/register.h) --------------- */
 
 /* Ask the leader of now to resign. Another leader is not asked.
+ * out_leader: as in sqlock_find(), whom this has asked; NULL: the caller need not know.
  * Returns: 0; SQLOCK_ABSENT if no one leads; SQLOCK_ECORRUPT if the register holds something that
  *          this recipe has not written; or the codes of sqlock_find() and sqlock_register_set(). */
-int lead_ask_to_resign(sqlock *m, const char *name, sqlock_error *err);
+int lead_ask_to_resign(sqlock *m, const char *name, sqlock_info *out_leader, sqlock_error *err);
 /* For the leader, with the manager of its lock: 1 if it was asked. It costs a request. If that fails, 0. */
 int lead_is_asked_to_resign(sqlock_lock *lock, sqlock *m);
 

@@ -80,8 +80,7 @@ static bool is_row_unknown(int code, const sqlock_error *err)
     return code == SQLOCK_ESCHEMA && strstr(err->text, "row is of a kind") != NULL;
 }
 
-/* Waiting does not help: the URL is wrong, or the database that it names does not exist. */
-static bool is_setup(int code, const sqlock_error *err)
+bool setup_is_wrong(int code, const sqlock_error *err)
 {
     return (code == SQLOCK_EINVAL && strstr(err->text, "the URL") != NULL) ||
            strcmp(err->sqlstate, "3D000") == 0;
@@ -96,7 +95,7 @@ int fail_with(int code, const sqlock_error *err)
              shown.text[0] != '\0' ? shown.text : sqlock_strerror(code));
     if (up_would_help(code, err))
         say(SAY_NOTE, "run 'sqlock migrate up' to bring the tables to this version");
-    if (is_setup(code, err))
+    if (setup_is_wrong(code, err))
         return EXIT_SETUP;
     return is_row_unknown(code, err) ? EXIT_DATA : exit_of(code);
 }
@@ -141,33 +140,55 @@ static int open_once(struct cli *cli, const struct database *db, sqlock **out_m,
     return rc;
 }
 
-int database_open(struct cli *cli, const char *label, sqlock **out_m)
-{
-    return database_open_for(cli, 0, label, out_m);
-}
-
-int database_open_for(struct cli *cli, int32_t pid, const char *label, sqlock **out_m)
+/* *err is of the last attempt; code 0: the library did not refuse. */
+static int open_patiently(struct cli *cli, int32_t pid, const char *label, sqlock **out_m,
+                          sqlock_error *err)
 {
     struct database db;
-    sqlock_error err = {0};
     int64_t end;
-    int rc = database_find(cli, &db);
+    int rc;
 
-    if (rc != 0)
+    *err = (sqlock_error){0};
+    if ((rc = database_find(cli, &db)) != 0)
         return rc;
     db.opts.label = label;
     db.opts.pid = pid;
     end = sqlock_now_us() + (int64_t)cli->wait_db_ms * 1000;
     for (int pause_ms = 100;; pause_ms = pause_ms < 2000 ? pause_ms * 2 : pause_ms) {
+        sqlock_error shown;
         int64_t left_ms;
 
-        if ((rc = open_once(cli, &db, out_m, &err)) == 0)
+        if ((rc = open_once(cli, &db, out_m, err)) == 0) {
+            err->code = 0;
             return 0;
+        }
         left_ms = (end - sqlock_now_us()) / 1000;
-        if ((rc != SQLOCK_EUNREACH && rc != SQLOCK_ETIMEOUT) || is_setup(rc, &err) || left_ms <= 0)
-            return fail_with(rc, &err);
-        error_for_shell(&err);
-        say(SAY_MORE, "%s; trying again", err.text);
+        if ((rc != SQLOCK_EUNREACH && rc != SQLOCK_ETIMEOUT) || setup_is_wrong(rc, err) ||
+            left_ms <= 0) {
+            err->code = rc;
+            return exit_of(rc);
+        }
+        shown = *err;
+        error_for_shell(&shown);
+        say(SAY_MORE, "%s; trying again", shown.text);
         poll(NULL, 0, left_ms < pause_ms ? (int)left_ms : pause_ms);
     }
+}
+
+int database_open_for(struct cli *cli, int32_t pid, const char *label, sqlock **out_m)
+{
+    sqlock_error err;
+    int rc = open_patiently(cli, pid, label, out_m, &err);
+
+    return err.code != 0 ? fail_with(err.code, &err) : rc;
+}
+
+int database_open(struct cli *cli, const char *label, sqlock **out_m)
+{
+    return database_open_for(cli, 0, label, out_m);
+}
+
+int database_try(struct cli *cli, const char *label, sqlock **out_m, sqlock_error *err)
+{
+    return open_patiently(cli, 0, label, out_m, err);
 }

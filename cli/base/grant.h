@@ -25,12 +25,15 @@ enum { GRANT_LABEL = SQLOCK_LABEL_MAX - 126 };
 /* Keys of those options in the commands' tables. */
 enum { GRANT_TTL = 256, GRANT_GRACE, GRANT_SLOTS, GRANT_ACTOR, GRANT_LAST };
 
+#define GRANT_LEASE                                                                                \
+    {GRANT_TTL, "ttl", "DUR", "length of the lease; default: 30s"},                                \
+        {GRANT_GRACE, "grace", "DUR", "no new grants up to DUR after a failover; default: 0"},     \
+    {                                                                                              \
+        'm', NULL, "KEY=VALUE", "label shown to anyone who finds it busy (repeatable)"             \
+    }
 #define GRANT_OPTIONS                                                                              \
     {'n', "nonblock", NULL, "do not wait if the lock is busy"},                                    \
-        {'w', "wait", "DUR", "wait at most this long; default: for ever"},                         \
-        {GRANT_TTL, "ttl", "DUR", "length of the lease; default: 30s"},                            \
-        {GRANT_GRACE, "grace", "DUR", "no new grants up to DUR after a failover; default: 0"},     \
-        {'m', NULL, "KEY=VALUE", "label shown to anyone who finds it busy (repeatable)"},          \
+        {'w', "wait", "DUR", "wait at most this long; default: for ever"}, GRANT_LEASE,            \
         {GRANT_ACTOR, "actor", "TEXT", "who does this: see Deadlocks in sqlock(1)"},               \
     {                                                                                              \
         'x', NULL, NULL, "exclusive lock (the default)"                                            \

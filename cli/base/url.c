@@ -193,9 +193,10 @@ static int url_look(struct cli *cli)
 
 int url_find(struct cli *cli)
 {
-    int rc = url_look(cli);
+    int rc = cli->url_found ? 0 : url_look(cli);
 
-    if (rc == 0)
+    if (rc == 0 && !cli->url_found)
         hide_secrets(cli->url);
+    cli->url_found = rc == 0;
     return rc;
 }

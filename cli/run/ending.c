@@ -35,6 +35,10 @@ int ending_of_command(struct locker *l)
         say(SAY_NOTE, "%s: --max-time reached; the command was stopped", l->plan->name);
         return EXIT_MAX_TIME;
     }
+    if (was_stopped && l->end.cause == CAUSE_RESIGNED) {
+        o->word = "resigned";
+        return status_code(l->end.value);
+    }
     if (was_stopped) {
         o->word = "lost";
         if (l->end.cause == CAUSE_DEADLINE)
@@ -84,4 +88,14 @@ bool ending_waits(struct locker *l)
         sqlock_lock_name(held_worst(&l->held)),
         sqlock_why_name(sqlock_lock_why(held_worst(&l->held))));
     return false;
+}
+
+bool ending_again(const struct locker *l)
+{
+    const char *word = l->outcome->word;
+    bool by_itself = strcmp(word, "ended") == 0 || strcmp(word, "max-time") == 0;
+    bool not_started = strcmp(word, "not-started") == 0;
+
+    /* Else it was lost, it resigned, or the guardian was killed. */
+    return l->plan->lead && !l->must_end && !not_started && (!by_itself || l->plan->again);
 }

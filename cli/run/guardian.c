@@ -44,7 +44,8 @@ struct guardian {
     int64_t max_end_us;  /* of --max-time */
     int64_t stop_us;     /* when TERM was sent */
     bool start_due;
-    struct order start; /* if it is due */
+    struct order start;  /* if it is due */
+    enum cause stop_due; /* the locker said so, maybe before the start */
 };
 
 /* ---- times ----------------------------------------------------------------------------------- */
@@ -182,8 +183,6 @@ static void look_at_exec(struct guardian *g)
     report_send(g, n == 0 ? REPORT_STARTED : REPORT_NOT_STARTED, error);
 }
 
-static void guardian_stop(struct guardian *g, enum cause cause);
-
 static void guardian_obey(struct guardian *g, const struct order *order)
 {
     switch (order->kind) {
@@ -200,8 +199,11 @@ static void guardian_obey(struct guardian *g, const struct order *order)
             kill(g->command, order->signal);
         break;
     case ORDER_STOP:
-        if (g->phase == RUNNING)
-            guardian_stop(g, CAUSE_LOST);
+        g->stop_due = CAUSE_LOST;
+        break;
+    case ORDER_RESIGN:
+        if (g->stop_due == CAUSE_NONE)
+            g->stop_due = CAUSE_RESIGNED;
         break;
     default:
         break;
@@ -309,6 +311,8 @@ static void guardian_decide(struct guardian *g)
             guardian_stop(g, CAUSE_NONE);
         else if (g->alone && g->plan->on_lost != ON_LOST_WARN)
             guardian_stop(g, CAUSE_ALONE);
+        else if (g->stop_due != CAUSE_NONE)
+            guardian_stop(g, g->stop_due);
         else if (now >= g->max_end_us)
             guardian_stop(g, CAUSE_MAX_TIME);
         else if (now >= guardian_next_us(g, now))

@@ -23,16 +23,38 @@
 
 /* ---- taking it ------------------------------------------------------------------------------- */
 
+/* The library did not do it. Returns the exit code after saying why. Who stands for election says
+ * it once, and tries again. */
+static int refused(struct locker *l, const sqlock_error *err)
+{
+    sqlock_error shown = *err;
+    int code;
+
+    l->outcome->again =
+        l->plan->lead && lead_may_try_again(err->code, err) && !setup_is_wrong(err->code, err);
+    if (l->outcome->again && l->plan->failing) {
+        error_for_shell(&shown);
+        say(SAY_MORE, "%s; trying again", shown.text);
+        return exit_of(err->code);
+    }
+    code = fail_with(err->code, err);
+    if (l->outcome->again)
+        say(SAY_NOTE, "%s: trying again, each second", l->plan->name);
+    l->plan->failing = l->outcome->again;
+    return code;
+}
+
 /* While nothing is held, signals end the process as they would any other. */
 static int open_database(struct locker *l)
 {
+    sqlock_error err;
     sigset_t ours;
     int rc;
 
     sigprocmask(SIG_SETMASK, &l->plan->signals.before, &ours);
-    rc = database_open(l->plan->cli, l->plan->grant.label, &l->m);
+    rc = database_try(l->plan->cli, l->plan->grant.label, &l->m, &err);
     sigprocmask(SIG_SETMASK, &ours, NULL);
-    return rc;
+    return err.code != 0 ? refused(l, &err) : rc;
 }
 
 /* Of several names, the error says which one is busy. */
@@ -64,9 +86,10 @@ static int take_refused(struct locker *l, int rc, int caught, const sqlock_holde
         l->outcome.word = "deadlock";
     if (rc == SQLOCK_ECANCELLED) {
         say(SAY_ERROR, "the guardian process died; the command was not started");
+        l->outcome->again = l->plan->lead;
         return EXIT_INTERNAL;
     }
-    return fail_with(rc, err);
+    return refused(l, err);
 }
 
 /* True: the lock is held. Otherwise *out_code is the exit code, which may be 0 (-E 0). */
@@ -91,6 +114,7 @@ static bool take_lock(struct locker *l, int *out_code)
             (long long)l->outcome->tokens[i]);
     }
     l->outcome->n_tokens = l->held.n;
+    l->plan->failing = false;
     l->state = SQLOCK_HELD;
     return true;
 }
@@ -121,6 +145,8 @@ static void send_due(struct locker *l)
         return; /* the command need not know what came before it */
     if (l->stop_due)
         l->stop_due = !order_send(l, ORDER_STOP, 0);
+    if (l->resign_due)
+        l->resign_due = !order_send(l, ORDER_RESIGN, 0);
     for (int signal = 1; signal < NSIG; signal++)
         if (sigismember(&l->signals_due, signal) == 1 && order_send(l, ORDER_SIGNAL, signal))
             sigdelset(&l->signals_due, signal);
@@ -232,21 +258,31 @@ static void hand_on_signals(struct locker *l)
     }
 }
 
+/* The lock is kept until the command has ended. */
+static void resign(struct locker *l)
+{
+    say(SAY_NOTE, "%s: requested to resign; the command is being stopped", l->plan->name);
+    l->resign_due = true;
+}
+
 /* The library renews by itself. This passes each new deadline on, also an earlier one: the server's
  * clock has jumped, and the guardian must not use the old deadline when this process is stopped or
  * killed. */
 static void watch_command(struct locker *l)
 {
     int tick_ms = l->plan->grant.lease_ms / 30;
-    struct pollfd fds[2 + PLAN_NAMES] = {{.fd = l->guardian_fd, .events = POLLIN},
-                                         {.fd = l->plan->signals.fd, .events = POLLIN}};
-    int n = 2;
+    struct pollfd fds[3 + PLAN_NAMES] = {{.fd = l->guardian_fd, .events = POLLIN},
+                                         {.fd = l->plan->signals.fd, .events = POLLIN},
+                                         {.fd = l->resigning.asked_fd, .events = POLLIN}};
+    int n = 3;
 
     for (int i = 0; i < l->held.n; i++)
         fds[n++] = (struct pollfd){.fd = sqlock_lock_fd(l->held.locks[i], NULL), .events = POLLIN};
     tick_ms = tick_ms < 5 ? 5 : tick_ms > 500 ? 500 : tick_ms;
     while (l->end.kind != REPORT_ENDED && !l->guardian_died) {
         poll(fds, (nfds_t)n, tick_ms);
+        if (fds[2].revents != 0)
+            resign(l);
         for (int i = 2; i < n; i++)
             if (fds[i].revents != 0)
                 fds[i].fd = -1; /* it stays readable */
@@ -301,16 +337,21 @@ static void guard_instead(struct locker *l)
 static int run_command(struct locker *l)
 {
     static const int of_terminal[] = {SIGTSTP, SIGTTIN, SIGTTOU};
-    sigset_t set;
+    const struct timespec at_once = {0};
+    sigset_t set, before;
     int tty = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY), code;
 
     /* The job is stopped when the command is; until then we go on renewing. */
     sigemptyset(&set);
     for (size_t i = 0; i < sizeof of_terminal / sizeof *of_terminal; i++)
         sigaddset(&set, of_terminal[i]);
-    sigprocmask(SIG_BLOCK, &set, NULL);
+    sigprocmask(SIG_BLOCK, &set, &before);
     if ((l->has_terminal = tty >= 0))
         close(tty);
+    if (l->plan->lead && !resigning_start(&l->resigning, l->m, l->held.locks[0])) {
+        say(SAY_ERROR, "no file descriptor or thread available");
+        return ending_release(l, EXIT_INTERNAL);
+    }
     l->start_due = true;
     send_due(l);
     watch_command(l);
@@ -323,6 +364,12 @@ static int run_command(struct locker *l)
     else if (l->held.n > 1)
         held_release(&l->held, NULL); /* those that were not lost */
     l->outcome->held_us = sqlock_now_us() - l->held_us;
+    l->outcome->again = ending_again(l);
+    resigning_end(&l->resigning);
+    /* What the terminal sent meanwhile was for the command. */
+    while (sigtimedwait(&set, NULL, &at_once) > 0)
+        continue;
+    sigprocmask(SIG_SETMASK, &before, NULL);
     return code;
 }
 
@@ -345,19 +392,23 @@ int locker_run(struct plan *plan, int guardian_fd, pid_t waker, struct outcome *
                        .guardian_fd = guardian_fd,
                        .waker = waker,
                        .begun_us = sqlock_now_us(),
+                       .resigning.asked_fd = -1,
                        .outcome = outcome};
     int keep[] = {guardian_fd, plan->signals.fd, plan->status_fd, say_fd()}, code;
 
-    *outcome = (struct outcome){.word = "error"};
-    /* We must not keep a pipe open that the command reads or writes. */
-    fds_silence();
-    fds_close_others(keep, sizeof keep / sizeof *keep);
+    /* We must not keep a pipe open that the command reads or writes; but the next command of a
+     * leader needs it. */
+    if (!plan->lead) {
+        fds_silence();
+        fds_close_others(keep, sizeof keep / sizeof *keep);
+    }
     sigemptyset(&l.signals_due);
     if ((code = open_database(&l)) == 0 && take_lock(&l, &code))
         code = turn_is_due(plan, l.m, &l.once, outcome, &code) ? run_command(&l)
                                                                : ending_release(&l, code);
     outcome->exit = code;
-    status_write(plan, outcome);
+    if (!outcome->again || outcome->n_tokens > 0)
+        status_write(plan, outcome);
     held_free(&l.held);
     sqlock_close(l.m);
     close(guardian_fd);

@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include "cli/run/held.h"
+#include "cli/run/lead.h"
 #include "cli/run/plan.h"
 #include "cli/run/status.h"
 #include "cli/run/turn.h"
@@ -24,11 +25,12 @@ struct locker {
     int64_t held_us;    /* of the grant */
     sqlock_state state; /* as last reported to the user */
     bool has_terminal;
-    bool must_end;                  /* by a signal */
-    bool suspended;                 /* Ctrl-Z, and since then no renewal */
-    int start_error;                /* errno of the command that could not be started */
-    bool guardian_died, waker_done; /* done: it ended by itself, when no process was left */
-    bool start_due, stop_due;       /* orders that must still be sent */
+    bool must_end;                        /* by a signal */
+    bool suspended;                       /* Ctrl-Z, and since then no renewal */
+    int start_error;                      /* errno of the command that could not be started */
+    bool guardian_died, waker_done;       /* done: it ended by itself, when no process was left */
+    bool start_due, stop_due, resign_due; /* orders that must still be sent */
+    struct resigning resigning;           /* lead */
     sigset_t signals_due;
     struct report end; /* of kind REPORT_ENDED when all is over */
     struct once once;
@@ -42,5 +44,7 @@ int ending_of_command(struct locker *l);
 bool ending_waits(struct locker *l);
 /* Release the locks. Returns the exit code, which is code if the lock was held all the time. */
 int ending_release(struct locker *l, int code);
+/* lead: whether it stands for election again, after all this. */
+bool ending_again(const struct locker *l);
 
 #endif

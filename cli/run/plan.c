@@ -9,16 +9,18 @@
 #include "cli/base/say.h"
 #include "cli/cli.h"
 
+/* Of two leaders only one may work, so there is no warning alone. */
 static bool read_on_lost(struct options *o, struct plan *plan)
 {
     static const char *const words[] = {"term", "kill", "warn"};
 
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < (plan->lead ? 2 : 3); i++)
         if (strcmp(o->value, words[i]) == 0) {
             plan->on_lost = (enum on_lost)i;
             return true;
         }
-    options_refuse(o->cli, "invalid --on-lost \"%s\" (use term, kill or warn)", o->value);
+    options_refuse(o->cli, "invalid --on-lost \"%s\" (use %s)", o->value,
+                   plan->lead ? "term or kill" : "term, kill or warn");
     return false;
 }
 
@@ -98,6 +100,9 @@ static bool take_option(struct options *o, int key, struct plan *plan, bool *out
     case RUN_AGAIN:
         plan->again = true;
         return true;
+    case RUN_RESIGN:
+        plan->resign = true;
+        return true;
     case 'c':
         *out_line = true;
         return true;
@@ -166,7 +171,9 @@ int plan_read(struct plan *plan, int argc, char **argv)
     before = named ? 0 : 1;
     /* run NAME -- CMD: the first "--" ends the options. */
     words = o.n - before - (o.n > before && strcmp(o.operands[before], "--") == 0);
-    if (words < 1)
+    if (plan->resign && o.n != 1)
+        return options_refuse(cli, "lead --resign needs one NAME, and no CMD");
+    if (words < 1 && !plan->resign)
         return options_refuse(cli, named ? "%s needs a CMD" : "%s needs a NAME and a CMD",
                               cli->command->name);
     if (named && plan->grant.has_mode)
@@ -177,6 +184,7 @@ int plan_read(struct plan *plan, int argc, char **argv)
         return options_refuse(cli, "-c takes a single CMD, one line for sh: quote it");
     if (plan->grant.lease_ms == 0)
         plan->grant.lease_ms = SQLOCK_LEASE_DEFAULT_MS;
+    words = plan->resign ? 0 : words;
     plan->command = command_words(o.operands + o.n - words, words, line);
     if ((named || add_name(plan, o.operands[0])) && (plan->name = all_names(plan)) != NULL &&
         plan->command != NULL)

@@ -19,7 +19,8 @@ enum {
     RUN_AT_LEAST,
     RUN_KEEP_URL,
     RUN_EVERY,
-    RUN_AGAIN
+    RUN_AGAIN,
+    RUN_RESIGN
 };
 
 enum on_lost { ON_LOST_TERM, ON_LOST_KILL, ON_LOST_WARN };
@@ -46,7 +47,10 @@ struct plan {
     int32_t max_ms;   /* 0: none */
     int32_t least_ms; /* the lock is held at least this long */
     int64_t every_ms; /* once: the length of a period; 0: run */
-    bool again;       /* even if this period's run is done */
+    bool again;   /* once: even if this period's run is done; lead: also after the command's end */
+    bool lead;    /* stand for election, again and again */
+    bool resign;  /* lead: only request the leader of now to resign */
+    bool failing; /* lead: it is said that the database does not answer */
     enum on_lost on_lost;
     bool keep_url;       /* the command gets SQLOCK_URL, even with a password */
     int status_fd;       /* ours, or -1 */

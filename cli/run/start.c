@@ -11,6 +11,7 @@
 #include "cli/base/say.h"
 #include "cli/cli.h"
 #include "cli/run/plan.h"
+#include "cli/run/status.h"
 #include "cli/run/waker.h"
 
 void plan_show_as(const struct plan *plan, const char *what)
@@ -52,6 +53,7 @@ int plan_run(struct plan *plan, struct outcome *outcome)
     pid_t waker;
     int fd, code;
 
+    *outcome = (struct outcome){.word = "error"};
     if (start_watchers(plan, &fd, &waker) != 0) {
         say(SAY_ERROR, "no file descriptor or process available");
         return EXIT_INTERNAL;

@@ -9,13 +9,14 @@
 
 struct outcome {
     const char *word; /* "ended", "lost", "max-time", "not-started", "busy", "done" (once),
-                         "deadlock", "signal", "error" */
+                         "deadlock", "resigned" (lead), "signal", "error" */
     int exit;
     bool has_child; /* the command was started, and child_status is that of waitpid() */
     int child_status;
     int64_t waited_us, held_us;
     int n_tokens; /* 0: it was not held */
     int64_t tokens[PLAN_NAMES];
+    bool again; /* lead: it stands for election again */
 };
 
 /* The status as a shell shows it: the exit code, or 128 plus the signal. */

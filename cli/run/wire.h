@@ -11,7 +11,8 @@ enum order_kind {
     ORDER_START = 1,    /* the lock is held: start the command */
     ORDER_DEADLINE = 2, /* the lock is ours until this time, by the last reply */
     ORDER_SIGNAL = 3,   /* pass on this signal */
-    ORDER_STOP = 4      /* the lock is lost: stop the command now */
+    ORDER_STOP = 4,     /* the lock is lost: stop the command now */
+    ORDER_RESIGN = 5    /* the leader is to resign: stop the command, the lock is still held */
 };
 
 struct order {
@@ -39,7 +40,8 @@ enum cause {
     CAUSE_DEADLINE = 1, /* no renewal came in time */
     CAUSE_LOST = 2,     /* the locker said that the lock is lost */
     CAUSE_MAX_TIME = 3,
-    CAUSE_ALONE = 4 /* the locker died */
+    CAUSE_ALONE = 4,   /* the locker died */
+    CAUSE_RESIGNED = 5 /* the locker said that the leader is to resign */
 };
 
 struct report {

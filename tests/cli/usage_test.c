@@ -3,8 +3,9 @@
 
 #include "tests/cli/shell.h"
 
-static const char *const commands[] = {"run",  "once",  "acquire", "renew",   "release", "ls",
-                                       "show", "break", "waits",   "migrate", "reap",    "help"};
+static const char *const commands[] = {"run",     "once", "lead", "acquire", "renew",
+                                       "release", "ls",   "show", "break",   "waits",
+                                       "migrate", "reap", "help"};
 
 /* ---- usage ----------------------------------------------------------------------------------- */
 

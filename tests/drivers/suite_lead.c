@@ -129,23 +129,25 @@ TEST_IF(LIBRARY_THREADS | QUEUES, test_leader_hands_over_on_request, m, other)
 {
     struct candidate one, two;
     sqlock *by = open_manager(w, NULL);
+    sqlock_info leader = {.size = sizeof leader};
     int64_t version = 0, token;
     size_t len = 0;
 
-    assert_int_equal(lead_ask_to_resign(by, NAME, &said), SQLOCK_ABSENT);
+    assert_int_equal(lead_ask_to_resign(by, NAME, NULL, &said), SQLOCK_ABSENT);
     begin_two(&one, &two, m, other);
     token = one.token;
-    ok(lead_ask_to_resign(by, NAME, &said));
+    ok(lead_ask_to_resign(by, NAME, &leader, &said));
+    assert_int_equal(leader.holder.token, token);
     await(two.leads && one_waits(m));
     assert_true(two.token > token);
     sleep_ms(50);
     assert_int_equal(two.leads, 1); /* it was not asked */
-    ok(lead_ask_to_resign(by, NAME, &said));
-    ok(lead_ask_to_resign(by, NAME, &said));
+    ok(lead_ask_to_resign(by, NAME, NULL, &said));
+    ok(lead_ask_to_resign(by, NAME, NULL, &said));
     await(one.times == 2);
     ok(sqlock_register_get(by, NAME, NULL, 0, &len, &version, &said));
     ok(sqlock_register_set(by, NAME, "mine", 4, version, NULL, &said));
-    says(SQLOCK_ECORRUPT, lead_ask_to_resign(by, NAME, &said));
+    says(SQLOCK_ECORRUPT, lead_ask_to_resign(by, NAME, NULL, &said));
     end(&one);
     end(&two);
 }
