@@ -39,6 +39,14 @@ static int once_read(struct once *o, int64_t *out_done, sqlock_error *err)
     return sqlock_error_set(err, SQLOCK_ECORRUPT, 0, "once: the register of this name is no ledger");
 }
 
+/* The next period may be done already, by a machine whose clock is a little ahead. */
+static int once_is_done(int64_t done, int64_t period, sqlock_error *err)
+{
+    return done - 1 <= period ? ONCE_DONE
+                              : sqlock_error_set(err, ONCE_AHEAD, 0, "once: the ledger names a period that is yet to come: a clock is "
+                                          "wrong, or periods had another length");
+}
+
 int once_look(struct once *o, sqlock *m, const char *name, int64_t period, sqlock_error *err)
 {
     int64_t done;
@@ -47,9 +55,7 @@ int once_look(struct once *o, sqlock *m, const char *name, int64_t period, sqloc
     *o = (struct once){.m = m, .name = name, .period = period};
     if ((rc = once_read(o, &done, err)) != 0 || done < period)
         return rc;
-    return done - 1 <= period ? ONCE_DONE
-                              : sqlock_error_set(err, ONCE_AHEAD, 0, "once: the ledger names a period that is yet to come: a clock is "
-                                          "wrong, or periods had another length");
+    return once_is_done(done, period, err);
 }
 
 /* Another holder came, or the reply was lost: the ledger shows whether the work is written down. */
@@ -116,4 +122,36 @@ int once_run(sqlock *m, const char *name, int64_t period, const sqlock_acquire_o
     if (err != NULL && rc != 0 && rc != ONCE_DONE)
         *err = call.looked ? call.err : of_lock;
     return rc;
+}
+
+/* ---- the ledger in the caller's transaction -------------------------------------------------- */
+
+/* The column has a larger period than was asked for. No row has this one, so nothing is changed. */
+static int once_why_not(sqlock_conn *conn, const sqlock_row *row, int64_t period, sqlock_error *err)
+{
+    sqlock_row_version done = {sizeof done, 0, "period", sqlock_int(INT64_MIN), sqlock_null()};
+    int rc = sqlock_cas_update(conn, row, &done, NULL, 0, err);
+
+    if (rc != SQLOCK_CONFLICT)
+        return rc;
+    return done.found.type == SQLOCK_INT && done.found.i >= period
+               ? once_is_done(done.found.i, period, err)
+               : sqlock_error_set(err, SQLOCK_ETXRESTART, 0, "once: the ledger changed meanwhile");
+}
+
+/* A fence passes what is equal, and keeps the row locked. So the period before this one passes exactly if
+ * this one is due, and this one passes then. */
+int once_note_in(sqlock_conn *conn, sqlock_lock *lock, const sqlock_row *row, int64_t period,
+                 sqlock_error *err)
+{
+    int rc;
+
+    if (period < 2 || period > SQLOCK_TOKEN_MAX)
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0, "once: a period is from 2 on, and below 2^53");
+    if ((rc = sqlock_guard(lock, conn, err)) != 0)
+        return rc;
+    rc = sqlock_fence(conn, row, "period", period - 1, err);
+    if (rc == SQLOCK_ELOST)
+        return once_why_not(conn, row, period, err);
+    return rc == 0 ? sqlock_fence(conn, row, "period", period, err) : rc;
 }

@@ -10,6 +10,7 @@
  * only if its own period is a later one. After the work it writes its period there, while it still
  * holds the lock. Whoever dies before that, or fails, has done nothing: the next one works again.
  * So the work must bear a second try, as with any lease: see "What a lease cannot do" in README.
+ * Work that is one transaction in the database of the lock need not: once_note_in() below.
  *
  * Periods   Numbers that rise. once_period() counts those of one length since 1970, in UTC, by this
  *           machine's clock. A machine whose clock is a little ahead begins the next period early,
@@ -22,7 +23,7 @@
 #ifndef SQLOCK_RECIPES_ONCE_H
 #define SQLOCK_RECIPES_ONCE_H
 
-#include <sqlock/sqlock.h>
+#include <sqlock/cas.h>
 
 #define ONCE_DONE  100 /* no error: the work of this period, or of the next one, is done */
 #define ONCE_AHEAD 101 /* the ledger names a period behind the next one: a clock is wrong */
@@ -56,5 +57,42 @@ struct once {
 int once_look(struct once *o, sqlock *m, const char *name, int64_t period, sqlock_error *err);
 /* The work is done. lock is the one that was held while it was done. Returns as once_run(). */
 int once_note(struct once *o, sqlock_lock *lock, sqlock_error *err);
+
+/* ---- the ledger in your own transaction ------------------------------------------------------
+ *
+ * If the work is one transaction in the lock's database, the note can commit with it, or not at all. Then
+ * nothing is done twice, and nothing is lost, whatever dies. The ledger is a column of a table of yours,
+ * because the register is written by a connection of the manager's.
+ *
+ *     sqlock_column key = {"name", sqlock_text("nightly report"), NULL};
+ *     sqlock_row row = {sizeof row, NULL, "job", &key, 1};
+ *     ...
+ *     PQexec(pg, "BEGIN");
+ *     rc = once_note_in(conn, lock, &row, today, &err);     // first, before you read anything
+ *     if (rc == 0) ... the work, by pg, and PQexec(pg, "COMMIT"): it is done now ...
+ *     else PQexec(pg, "ROLLBACK");                          // ONCE_DONE: it was done before
+ *
+ * Ledger    Each job has a row, which exists before its first run, with NULL in the column `period`:
+ *             PostgreSQL  CREATE TABLE job (name text PRIMARY KEY, period bigint);
+ *             MySQL       CREATE TABLE job (name VARCHAR(255) PRIMARY KEY, period BIGINT) ENGINE=InnoDB;
+ *             SQLite      CREATE TABLE job (name TEXT PRIMARY KEY, period BIGINT);
+ *             then        INSERT INTO job (name) VALUES ('nightly report');
+ *           The table may have other columns, and a key of any kind. It needs SELECT and UPDATE.
+ * Ahead     Behind ONCE_AHEAD, set the period right by an UPDATE of yours.
+ * Cost      Three requests in the transaction: the guard, and two on the row. */
+
+/* Prove that the lock is held (sqlock_guard()), and note in the transaction on conn that the work of this
+ * period is done. Until the transaction ends no one else is granted the lock, and the row stays locked. After
+ * ROLLBACK TO a savepoint from before this call, call it again.
+ * If the reply of your COMMIT is lost, begin again: ONCE_DONE says that it was committed.
+ * period:  from 2 on, below 2^53. row: of the ledger, not of the work.
+ * Returns: 0          the work is due: do it, and commit
+ *          ONCE_DONE, ONCE_AHEAD  it is not due, nothing was changed: roll back
+ *          SQLOCK_ELOST  the lock is no longer held: roll back
+ *          SQLOCK_ABSENT the ledger has no such row
+ *          SQLOCK_EINVAL period; before any I/O
+ *          the codes of sqlock_guard() and sqlock_fence(). Roll back behind each. */
+int once_note_in(sqlock_conn *conn, sqlock_lock *lock, const sqlock_row *row, int64_t period,
+                 sqlock_error *err);
 
 #endif
