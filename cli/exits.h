@@ -5,7 +5,7 @@
 
 enum exit_code {
     EXIT_DONE = 0,
-    EXIT_NO = 1,           /* the answer is no: no such lock, the grant is gone */
+    EXIT_NO = 1,           /* the answer is no: no such lock, the grant is gone, no one leads */
     EXIT_USAGE = 64,       /* wrong usage */
     EXIT_DATA = 65,        /* the database file or a row is damaged or unknown */
     EXIT_UNREACHABLE = 69, /* the database cannot be reached, or does not answer */

@@ -18,10 +18,13 @@ static bool one_waits(void)
 /* It stands for election. As the leader it adds its token to the file `who`. */
 static pid_t stand(const char *options, const char *who)
 {
-    return sh_start("exec sqlock $G lead --ttl 3s %s scheduler sh -c 'echo $SQLOCK_TOKEN >>$D/%s; "
+    return sh_start("exec sqlock $G lead --ttl 20s %s scheduler sh -c 'echo $SQLOCK_TOKEN >>$D/%s; "
                     "exec sleep 600' 2>>$D/err.%s",
                     options, who, who);
 }
+
+/* Where the test waits for its lease to end. */
+#define BRIEF "--ttl 3s"
 
 /* How often it has led; the token of the last time. */
 static int times(const char *who)
@@ -62,7 +65,7 @@ TEST(test_next_in_line_leads_when_the_leader_is_killed, ON_ALL)
 {
     pid_t one, two;
 
-    begin_two(&one, &two, "");
+    begin_two(&one, &two, BRIEF);
     kill_locker(one);
     await_times("two", 1);
     assert_true(token("two") > token("one"));
@@ -85,7 +88,7 @@ TEST(test_leader_that_was_stopped_stands_for_election_again, ON_SQLITE)
 {
     pid_t one, two;
 
-    begin_two(&one, &two, "");
+    begin_two(&one, &two, BRIEF);
     kill(one, SIGSTOP);
     await_times("two", 1);
     kill(one, SIGCONT);
@@ -254,7 +257,7 @@ TEST(test_leader_comes_back_when_the_database_answers_again, ON_POSTGRES)
     pid_t one;
 
     proxy_refuse(proxy, 1);
-    one = stand("", "one");
+    one = stand(BRIEF, "one");
     assert_soon(strstr(text_of("err.one"), "trying again, each second") != NULL,
                 patience_ms(20000));
     proxy_refuse(proxy, 0);

@@ -7,8 +7,8 @@
 
 #define NAME "nightly"
 
-/* A ledger with the job 1, which has not been done yet; and another program. The work is n of the
- * application's row 1, which is 10 at first. */
+/* A ledger as the header has it, with a job that has not been done yet; and another program. The
+ * work is n of the application's row 1, which is 10 at first. */
 static struct stage {
     sqlock *m, *other;
     sqlock_conn *conn;
@@ -20,8 +20,8 @@ static struct stage {
 static void set_stage(struct world *w)
 {
     begin_app(w);
-    app_exec(g.app, "CREATE TABLE app_job (id INTEGER PRIMARY KEY, period BIGINT, brief SMALLINT)");
-    app_exec(g.app, "INSERT INTO app_job (id) VALUES (1)");
+    app_exec(g.app, "CREATE TABLE app_job (name VARCHAR(255) PRIMARY KEY, period BIGINT)");
+    app_exec(g.app, "INSERT INTO app_job (name) VALUES ('nightly')");
     s.m = open_manager(g.w, NULL);
     s.other = open_manager(g.w, NULL);
     s.conn = adopted(s.m, g.app);
@@ -30,9 +30,19 @@ static void set_stage(struct world *w)
     s.lock = take(s.m, NAME);
 }
 
+static const sqlock_row *job(const char *name)
+{
+    static sqlock_column key;
+    static sqlock_row row;
+
+    key = (sqlock_column){"name", sqlock_text(name), NULL};
+    row = (sqlock_row){sizeof row, NULL, "app_job", &key, 1};
+    return &row;
+}
+
 static int note(int64_t period)
 {
-    return once_note_in(s.conn, s.lock, ROW("app_job", 1), period, &said);
+    return once_note_in(s.conn, s.lock, job("nightly"), period, &said);
 }
 
 static void begin(void)
@@ -54,7 +64,7 @@ static int once_in(const struct way *way, int64_t period, const char *end)
 
 static int64_t done(void)
 {
-    return app_number(s.others, "SELECT COALESCE(period, 0) FROM app_job WHERE id = 1");
+    return app_number(s.others, "SELECT COALESCE(period, 0) FROM app_job");
 }
 
 TEST_AFTER(set_stage, test_note_commits_with_the_work_or_not_at_all)
@@ -86,7 +96,7 @@ TEST_AFTER(set_stage, test_stale_holder_cannot_commit_work_and_note)
     app_exec(g.app, "ROLLBACK");
     assert_int_equal(done(), 0);
     app_exec(s.others, g.side->begins[0]);
-    ok(once_note_in(s.others_conn, others, ROW("app_job", 1), 7, &said));
+    ok(once_note_in(s.others_conn, others, job("nightly"), 7, &said));
     app_exec(s.others, "COMMIT");
     assert_int_equal(done(), 7);
     give(others);
@@ -122,7 +132,7 @@ TEST_AFTER(set_stage, test_ledger_in_a_table_that_is_far_ahead_is_reported)
     assert_int_equal(note(3999), ONCE_DONE);
     app_exec(g.app, "ROLLBACK");
     assert_int_equal(done(), 4000);
-    app_exec(g.app, "UPDATE app_job SET period = 6 WHERE id = 1");
+    app_exec(g.app, "UPDATE app_job SET period = 6");
     begin();
     ok(note(7));
     app_exec(g.app, "COMMIT");
@@ -140,7 +150,7 @@ TEST_AFTER(set_stage, test_second_transaction_of_a_holder_does_not_do_the_work_a
     ok(note(7));
     exec_later(200, g.app, "COMMIT");
     app_exec(second_app, g.side->begins[0]);
-    rc = once_note_in(second, s.lock, ROW("app_job", 1), 7, &said);
+    rc = once_note_in(second, s.lock, job("nightly"), 7, &said);
     await_later();
     if (rc != ONCE_DONE)
         assert_restart(rc, &said);
@@ -151,14 +161,14 @@ TEST_AFTER(set_stage, test_second_transaction_of_a_holder_does_not_do_the_work_a
 TEST_AFTER(set_stage, test_note_that_cannot_be_written_is_refused)
 {
     begin();
-    assert_int_equal(once_note_in(s.conn, s.lock, ROW("app_job", 2), 7, &said), SQLOCK_ABSENT);
+    assert_int_equal(once_note_in(s.conn, s.lock, job("weekly"), 7, &said), SQLOCK_ABSENT);
     says(SQLOCK_EREFUSED,
          once_note_in(s.conn, s.lock, ROW("app_row", 1), 7, &said)); /* no column */
     says(SQLOCK_EINVAL, note(1));
     says(SQLOCK_EINVAL, note(SQLOCK_TOKEN_MAX + 1));
     app_exec(g.app, "COMMIT");
     app_exec(s.others, g.side->begins[0]);
-    says(SQLOCK_EINVAL, once_note_in(s.others_conn, s.lock, ROW("app_job", 1), 7, &said));
+    says(SQLOCK_EINVAL, once_note_in(s.others_conn, s.lock, job("nightly"), 7, &said));
     app_exec(s.others, "ROLLBACK");
     assert_int_equal(done(), 0);
 }
