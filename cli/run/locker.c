@@ -83,7 +83,7 @@ static int take_refused(struct locker *l, int rc, int caught, const sqlock_holde
         return l->plan->busy_exit;
     }
     if (rc == SQLOCK_EDEADLOCK)
-        l->outcome.word = "deadlock";
+        l->outcome->word = "deadlock";
     if (rc == SQLOCK_ECANCELLED) {
         say(SAY_ERROR, "the guardian process died; the command was not started");
         l->outcome->again = l->plan->lead;

@@ -173,7 +173,7 @@ check_help()
     must_be_noticed docs/compared.md 's/`test_late_release_does_not_free_successor`/`test_late_release_frees_no_one`/'
     must_be_noticed docs/compared.md 's/lease_granted_in_an_old_transaction_is_whole/batch_breaks_nothing_without_a_note/'
     must_be_noticed docs/compared.md 's|`recipes/lead.h`|`recipes/elect.h`|'
-    must_be_noticed docs/compared.md 's/[*][*]no[*][*]/soon/'
+    must_be_noticed docs/compared.md 's/[*][*]yes[*][*]/soon/'
     must_be_noticed docs/compared.md 's/; `tests[^;|]*`test_two_forks_draw_different_owners`//'
     must_be_noticed CHANGELOG.md 's/test_metrics_follow_no_link/test_metrics_follow_no_links/'
     must_be_noticed CHANGELOG.md 's|tests/input/hosts_test.c|tests/input/postgres_hosts_test.c|'
