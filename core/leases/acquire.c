@@ -185,6 +185,14 @@ int acquire_token_is_sound(sqlock_op *op, const struct answer *a, int64_t now)
     return 1;
 }
 
+/* Its turn had run out, and others have emptied the seats. What it was granted is the lock itself,
+ * for as long as a turn: the next request makes that a lease. */
+static void acquire_extend(sqlock_op *op, int64_t now)
+{
+    op->unsure = 1; /* it is ours in the database */
+    op_retry_at_once(op, now);
+}
+
 static void acquire_judge(sqlock_op *op, const struct answer *a, int64_t now)
 {
     if (seats_is_turn(op, a)) {
@@ -269,6 +277,12 @@ static void acquire_answered(sqlock_op *op, const struct answer *a, int64_t now)
             acquire_judge(op, a, now);
         return;
     case ACQUIRE_TURN:
+        op->phase = ACQUIRE_GRANT;
+        if (a->outcome == SQLOCK_OUT_DONE && op->lock->mode == SQLOCK_EXCLUSIVE)
+            acquire_extend(op, now);
+        else
+            acquire_judge(op, a, now);
+        return;
     case ACQUIRE_GRANT:
         op->phase = ACQUIRE_GRANT;
         acquire_judge(op, a, now);

@@ -228,6 +228,8 @@ static void release_judge(sqlock_op *op, const struct answer *a, int64_t now)
 {
     sqlock_why why = lock_denied(op->lock, a);
 
+    if (a->outcome == SQLOCK_OUT_QUEUED)
+        op->lock->release_sent = 1; /* if it came twice, it may be applied when those have left */
     if (passing_answered(op, a, now))
         return;
     if (a->outcome == SQLOCK_OUT_DONE || a->outcome == SQLOCK_OUT_NEVER) {

@@ -21,6 +21,27 @@ static void sql_clock_us(sqlite3_context *context, int n, sqlite3_value **none)
     sqlite3_result_int64(context, db->sql_now);
 }
 
+static void sql_commit(sqlite3_context *context, int n, sqlite3_value **none)
+{
+    const sqlock_fake *db = sqlite3_user_data(context);
+    (void)n;
+    (void)none;
+    sqlite3_result_int64(context, db->commits);
+}
+
+/* The lock's name, of a row that may be one of its seats: that has a NUL and three bytes behind it.
+ */
+static void sql_lock(sqlite3_context *context, int n, sqlite3_value **name)
+{
+    const char *bytes = sqlite3_value_blob(*name);
+    int len = sqlite3_value_bytes(*name);
+
+    (void)n;
+    if (len > 4 && bytes[len - 4] == '\0')
+        len -= 4;
+    sqlite3_result_blob(context, bytes, len, SQLITE_TRANSIENT);
+}
+
 static void sql_clock_ms(sqlite3_context *context, int n, sqlite3_value **none)
 {
     const sqlock_fake *db = sqlite3_user_data(context);
@@ -62,9 +83,40 @@ int fake_exec(sqlock_fake *db, const char *sql, sqlock_error *err)
     "INSERT INTO sqlock_" t " SELECT * FROM before_" t " WHERE " was_there ";"                     \
     "DELETE FROM before_" t ";"
 
+/* A lock's seats have rows beside its own, and one commit changes several. So before_lock holds all
+ * rows of a lock as they were before its last commit, whose number is in last_commit. */
+/* clang-format off */
+#define IN_LOCK(row)                                                                               \
+    "ns = " row ".ns AND name >= fake_lock(" row ".name)"                                          \
+    " AND name < CAST(fake_lock(" row ".name) || x'01' AS BLOB)"                                   \
+    " AND fake_lock(name) = fake_lock(" row ".name)"
+#define WATCH_LOCK(what, row)                                                                      \
+    "CREATE TRIGGER IF NOT EXISTS lock_" what " BEFORE " what " ON sqlock_lock WHEN NOT EXISTS ("  \
+    "  SELECT 1 FROM last_commit"                                                                  \
+    "  WHERE ns = " row ".ns AND lock = fake_lock(" row ".name) AND number = fake_commit()) BEGIN" \
+    "  DELETE FROM before_lock WHERE " IN_LOCK(row) ";"                                            \
+    "  INSERT INTO before_lock SELECT * FROM sqlock_lock WHERE " IN_LOCK(row) ";"                  \
+    "  DELETE FROM last_commit WHERE ns = " row ".ns AND lock = fake_lock(" row ".name);"          \
+    "  INSERT INTO last_commit VALUES (" row ".ns, fake_lock(" row ".name), fake_commit());"       \
+    "END;"
+/* clang-format on */
+static const char watch_lock[] =
+    "DROP TABLE IF EXISTS before_lock;"
+    "CREATE TABLE before_lock AS SELECT * FROM sqlock_lock WHERE 0;"
+    "CREATE UNIQUE INDEX key_of_lock ON before_lock (ns, name);"
+    "DROP TABLE IF EXISTS last_commit;"
+    "CREATE TABLE last_commit (ns, lock, number, PRIMARY KEY (ns, lock)) WITHOUT ROWID;"
+    "CREATE TRIGGER IF NOT EXISTS lock_gone AFTER DELETE ON sqlock_lock BEGIN"
+    "  DELETE FROM before_lock WHERE ns = OLD.ns AND name = OLD.name;"
+    "END;" WATCH_LOCK("INSERT", "NEW") WATCH_LOCK("UPDATE", "OLD");
+static const char lock_goes_back[] =
+    "DELETE FROM sqlock_lock WHERE (ns, fake_lock(name)) IN (SELECT ns, lock FROM last_commit);"
+    "INSERT INTO sqlock_lock SELECT * FROM before_lock;"
+    "DELETE FROM before_lock; DELETE FROM last_commit;";
+
 static const struct {
     const char *watch, *go_back;
-} tables[] = {{WATCH("lock"), GO_BACK("lock", "token IS NOT NULL")},
+} tables[] = {{watch_lock, lock_goes_back},
               {WATCH("register"), GO_BACK("register", "version IS NOT NULL")},
               {WATCH("row"), GO_BACK("row", "0")}};
 
@@ -129,7 +181,10 @@ static int database_open(sqlock_fake *db)
                             SQLITE_OPEN_EXRESCODE,
                         NULL) != SQLITE_OK ||
         sqlite3_create_function(db->sql, "fake_us", 0, flags, db, sql_clock_us, NULL, NULL) != 0 ||
-        sqlite3_create_function(db->sql, "fake_ms", 0, flags, db, sql_clock_ms, NULL, NULL) != 0)
+        sqlite3_create_function(db->sql, "fake_ms", 0, flags, db, sql_clock_ms, NULL, NULL) != 0 ||
+        sqlite3_create_function(db->sql, "fake_commit", 0, flags, db, sql_commit, NULL, NULL) !=
+            0 ||
+        sqlite3_create_function(db->sql, "fake_lock", 1, flags, db, sql_lock, NULL, NULL) != 0)
         return SQLOCK_ENOMEM;
     return database_migrate(db);
 }

@@ -26,6 +26,7 @@ struct sqlock_fake {
 
     sqlite3 *sql;    /* one for all connections */
     int64_t sql_now; /* the server's clock for the statement that runs */
+    int64_t commits; /* so many were made, or begun */
     sqlite3_stmt *steps[SQLOCK_STMT_COUNT][FAKE_STEPS_MAX]; /* prepared when first needed */
     sqlite3_stmt *begin, *commit;
     struct fake_conn *owner; /* of the open transaction; all others wait for its end */

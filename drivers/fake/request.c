@@ -152,6 +152,7 @@ int fake_db_run(struct fake_call *k)
 
     db->seen[k->stmt] += (long)k->n;
     db->sql_now = k->now;
+    db->commits++;
     int rc = alone ? bracket_run(db, &db->begin, "BEGIN", k->err) : 0;
     for (size_t request = 0; rc == 0 && request < k->n; request++) {
         int answered = 0;

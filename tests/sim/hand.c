@@ -58,7 +58,7 @@ static void hand_judge_time(const struct hand *h, int32_t limit_ms)
  * that travel with it, if their time ends before they learn more. */
 static void hand_judge_outcome(const struct hand *h, int rc, const sqlock_error *err)
 {
-    bool short_of_time = h->now.verb == V_ACQUIRE && h->wait_ms > 0 && h->wait_ms < WAIT_LEAST_MS;
+    bool short_of_time = event_acquires(&h->now) && h->wait_ms > 0 && h->wait_ms < WAIT_LEAST_MS;
     bool settles = h->now.verb == V_SETTLE || (h->now.verb == V_RELEASE && h->now.token == 0);
 
     if (rc == 0 || rc == SQLOCK_EBUSY || rc == SQLOCK_ELOST || !record_in_peace(&h->now))
@@ -285,8 +285,8 @@ static int acquire_by_loop(struct hand *h, const char *word, const sqlock_acquir
     return rc != 0 ? rc : finish_op(op, out_lock, err);
 }
 
-static int acquire(struct hand *h, enum way way, const char *word, sqlock_holder *holder,
-                   sqlock_lock **out_lock, sqlock_error *err)
+static int acquire(struct hand *h, enum way way, bool shares, const char *word,
+                   sqlock_holder *holder, sqlock_lock **out_lock, sqlock_error *err)
 {
     sqlock_acquire_opts opts = SQLOCK_ACQUIRE_OPTS_INIT;
     sqlock_cancel *cancel = NULL;
@@ -296,6 +296,7 @@ static int acquire(struct hand *h, enum way way, const char *word, sqlock_holder
                    : way == WAY_FOREVER ? SQLOCK_WAIT_FOREVER
                                         : (int32_t)chance_between(1, h->crew->lease_ms);
     opts.lease_ms = h->crew->lease_ms;
+    opts.mode = shares ? SQLOCK_SHARED : SQLOCK_EXCLUSIVE;
     opts.flags = h->manual ? SQLOCK_NO_RENEW : 0;
     opts.holder = holder;
     opts.on_event = on_event;
@@ -339,14 +340,16 @@ static void take(struct hand *h, enum way way)
     sqlock_lock *lock = NULL;
     sqlock_error err = {0};
     char word[16];
+    bool shares;
     int rc;
 
     snprintf(word, sizeof word, "n%u", name);
+    shares = world.shares && name == 0 && in_100(60);
     h->manual = in_100(40);
     h->reported_lost_us = h->told_us = 0;
-    hand_sends(h, V_ACQUIRE, name, 0);
+    hand_sends(h, shares ? V_SHARE : V_ACQUIRE, name, 0);
     h->granted_us = h->now.invoke_us;
-    rc = acquire(h, way, word, &holder, &lock, &err);
+    rc = acquire(h, way, shares, word, &holder, &lock, &err);
     hand_learns_of_acquire(h, way, rc, lock, &holder);
     hand_judge_outcome(h, rc, &err);
     h->fired = false;

@@ -134,6 +134,7 @@ struct world {
     int switch_one_in;  /* of the points where a task may be left */
     int64_t think_us;   /* between what a task does */
     uint32_t names, n_processes, next_number;
+    bool shares; /* the first name may be shared */
     int32_t lease_most_ms, grace_ms;
 
     sqlock_fake *db;

@@ -8,6 +8,9 @@
 
 struct world world;
 
+/* Worlds before these have found something by their draws, and keep them. */
+#define SHARES_FROM 101
+
 static void world_draw(uint64_t seed, int64_t length_us)
 {
     memset(&world, 0, sizeof world);
@@ -21,6 +24,7 @@ static void world_draw(uint64_t seed, int64_t length_us)
     world.names = (uint32_t)chance_between(2, 8);
     world.n_processes = (uint32_t)chance_between(2, SIM_PROCESSES);
     world.next_number = 1;
+    world.shares = seed >= SHARES_FROM;
     world.lease_most_ms = 5000;
     world.grace_ms = chance_of(300) ? 6000 : 0;
     world.server_ppm = chance_between(-2000, 2000);
