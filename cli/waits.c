@@ -142,17 +142,11 @@ static void waits_free(struct waits *w)
 
 /* ---- circles --------------------------------------------------------------------------------- */
 
-/* Owners of the same actor begin with the same 8 bytes (sqlock_acquire_opts.actor). Others are
- * drawn. */
-static bool is_same_actor(const unsigned char *a, const unsigned char *b)
-{
-    return memcmp(a, b, 8) == 0;
-}
-
 /* It holds a lock, and waits for another one. */
 static bool is_of(const struct holder *h, const struct wait *wait)
 {
-    return is_same_actor(h->owner, wait->waiter.owner) || strcmp(h->label, wait->waiter.label) == 0;
+    return sqlock_same_actor(h->owner, wait->waiter.owner) ||
+           strcmp(h->label, wait->waiter.label) == 0;
 }
 
 /* From the last waiter of the way, on through holders that wait themselves, and back to the first
@@ -167,7 +161,7 @@ static size_t circle_find(const struct waits *w, size_t *way, size_t n, bool *se
     for (size_t h = 0; h < last->of->n; h++) {
         const struct holder *holder = &last->of->list[h];
 
-        if (is_same_actor(holder->owner, first->waiter.owner))
+        if (sqlock_same_actor(holder->owner, first->waiter.owner))
             return n;
         if (is_of(holder, last))
             continue;

@@ -26,18 +26,14 @@
 #define SEATS_MOST 500
 #define LISTS_MOST 64
 #define LOOK_MOST  INT64_C(200000) /* no more lists of seats: renewals need the worker */
-
-/* An upgrade waits beside the seat of its own actor, and would be a circle of one. */
-static int place_has_actor(const struct place *p)
-{
-    return p->op->lock->has_actor && p->op->former == NULL;
-}
+#define JUDGE_MOST INT64_C(50000)
+#define MINE_MOST  200 /* waiters of a manager that one look judges */
 
 void circles_come(struct place *p)
 {
     struct circles *cs = &p->m->queue.circles;
 
-    if (!place_has_actor(p))
+    if (!p->op->lock->has_actor)
         return;
     cs->look_at = time_min(cs->n == 0 ? TIME_NEVER : cs->look_at, p->came + FIRST_US);
     cs->pause = FIRST_US;
@@ -55,7 +51,7 @@ void circles_go(struct place *p)
 {
     struct circles *cs = &p->m->queue.circles;
 
-    if (!place_has_actor(p))
+    if (!p->op->lock->has_actor)
         return;
     sqlock_mem_free(p->circle);
     p->circle = NULL;
@@ -87,7 +83,7 @@ static struct place *look_stander(const sqlock *m, int64_t now)
     {
         struct place *p = LIST_MEMBER(at, struct place, in_queue);
 
-        if (place_has_actor(p) && p->op->acquire.has_turn && p->came + FIRST_US <= now &&
+        if (p->op->lock->has_actor && p->op->acquire.has_turn && p->came + FIRST_US <= now &&
             (p->stood == 0 || p->stood + STOOD_US <= now))
             return p;
     }
@@ -273,25 +269,59 @@ static struct place *look_find(const struct look *l, const struct stand *s)
 {
     struct place *p = s->stuck ? queue_find(l->m, s->owner) : NULL;
 
-    return p != NULL && place_has_actor(p) && !p->called && p->came + FIRST_US <= l->begun ? p
-                                                                                           : NULL;
+    return p != NULL && p->op->lock->has_actor && !p->called && p->came + FIRST_US <= l->begun
+               ? p
+               : NULL;
 }
 
-/* Those of this manager that both looks saw in circles: one of each circle gives up. Returns how
- * many stand in one. */
-static size_t look_judge(struct look *l, struct circle *c, int seen_twice)
+/* Those of this manager, who came last first. */
+static size_t look_collect(const struct look *l, const struct circle *c, size_t *mine)
 {
-    size_t found = 0;
+    size_t n = 0;
 
     for (size_t i = 0; i < c->n; i++) {
-        struct place *p = look_find(l, &c->stands[i]);
-        size_t victim = p != NULL ? circle_victim(c, i) : c->n;
+        const int64_t since = c->stands[i].since;
+        size_t at = n;
 
-        found += victim != c->n;
-        if (seen_twice && victim == i)
-            place_give_up(p, c, i);
+        if (look_find(l, &c->stands[i]) == NULL)
+            continue;
+        for (; at > 0 && c->stands[mine[at - 1]].since < since; at--)
+            if (at < MINE_MOST)
+                mine[at] = mine[at - 1];
+        if (at < MINE_MOST)
+            mine[at] = i;
+        n += n < MINE_MOST;
     }
+    return n;
+}
+
+/* Is one of this manager in a circle (gives_up: and the one of it that gives up)? Returns its
+ * number, or c->n. Whoever came last of a circle gives up, and is looked at first. m->mu is
+ * released: each of many takes time. */
+static size_t look_judge(struct look *l, struct circle *c, int gives_up)
+{
+    size_t mine[MINE_MOST], n = look_collect(l, c, mine), found = c->n;
+    const int64_t until = sqlock_now_us() + JUDGE_MOST;
+
+    mutex_unlock(&l->m->mu);
+    for (size_t k = 0; k < n && found == c->n && (k == 0 || sqlock_now_us() < until); k++) {
+        size_t victim = circle_victim(c, mine[k]);
+
+        if (victim != c->n && (!gives_up || victim == mine[k]))
+            found = mine[k];
+    }
+    mutex_lock(&l->m->mu);
     return found;
+}
+
+/* Both looks saw it. It may have ended meanwhile. */
+static void look_end_circle(struct look *l, struct circle *c)
+{
+    size_t i = look_judge(l, c, 1);
+    struct place *p = i < c->n ? look_find(l, &c->stands[i]) : NULL;
+
+    if (p != NULL)
+        place_give_up(p, c, i);
 }
 
 static int look_prepare(struct look *l)
@@ -312,7 +342,7 @@ static int look_compare(struct look *l)
     struct circles *cs = &m->queue.circles, before = *cs;
     struct circle all = {.stands = l->stands, .n = l->n, .actors = l->actors};
     struct circle kept = {.stands = l->kept, .n = l->n, .actors = l->kept_actors};
-    size_t found;
+    int found;
 
     cs->before = NULL;
     mutex_unlock(&m->mu);
@@ -323,15 +353,15 @@ static int look_compare(struct look *l)
     circle_settle(&kept);
     circle_settle(&all);
     mutex_lock(&m->mu);
-    look_judge(l, &kept, 1);
-    found = look_judge(l, &all, 0);
+    look_end_circle(l, &kept);
+    found = look_judge(l, &all, 0) < all.n;
     stands_sort(all.stands, all.n);
     circles_free(&before);
     circles_free(cs);
     cs->before = l->stands;
     cs->n_before = l->n;
     l->stands = NULL;
-    return found > 0;
+    return found;
 }
 
 void circles_run(sqlock *m)

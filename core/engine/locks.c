@@ -46,7 +46,7 @@ static int lock_draw_owner(sqlock_lock *lock, const sqlock_acquire_opts *opts)
         return -1;
     lock->has_actor = opts->actor != NULL;
     if (lock->has_actor)
-        actor_bytes(opts->actor, strlen(opts->actor), lock->owner);
+        actor_own(opts->actor, strlen(opts->actor), lock->owner);
     return 0;
 }
 
@@ -111,12 +111,13 @@ int lock_like(sqlock_lock *lock, int64_t mode, int same_owner, sqlock_lock **out
         return error_nomem(err);
     }
     mutex_lock(&lock->m->mu);
-    lease_init(&like->lease, lock->lease.ttl, lock->lease.every,
-               lock->lease.hold == 0 ? 0 : time_max(lock->lease.hold_until - sqlock_now_us(), 1));
+    lease_init(&like->lease, lock->lease.ttl, lock->lease.every, lock->lease.hold);
+    like->lease.hold_until = lock->lease.hold_until;
     like->lease.manual = lock->lease.manual;
-    like->has_actor = lock->has_actor;
-    if (like->has_actor)
-        memcpy(like->owner, lock->owner, ACTOR_SIZE);
+    like->has_actor = actor_has(lock->owner);
+    if (like->has_actor && !same_owner)
+        actor_succeed(like->owner, lock->owner);
+    like->upgrades = mode == SQLOCK_EXCLUSIVE;
     like->downgrades = mode != SQLOCK_EXCLUSIVE;
     mutex_unlock(&lock->m->mu);
     return 0;

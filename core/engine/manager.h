@@ -190,8 +190,9 @@ struct sqlock_lock {
     bool guards;        /* it was guarded, perhaps by another handle: a guard may be open */
     bool quiet;         /* released or freed: no new callback begins */
     bool changes;       /* an op is under way that is granted the lock in its place (op->former), */
-    bool paused;        /* whose next answer decides what becomes of it: no renewals meanwhile */
+    bool paused;        /* and which gives it back: no renewals meanwhile */
     bool downgrades;    /* it takes the place of its owner's exclusive grant, or is not granted */
+    bool upgrades;      /* it takes the place of a shared grant, or is not granted */
     bool to_report;     /* the timer has to call on_event */
     bool reporting;     /* the timer is calling on_event now */
 };

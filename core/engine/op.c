@@ -187,14 +187,12 @@ int op_drive(sqlock_op *op, sqlock_lock **out_lock, sqlock_error *err)
     return op_take_result(op, out_lock, err);
 }
 
-void op_replace(sqlock_op *op, sqlock_lock *former, int pause)
+void op_replace(sqlock_op *op, sqlock_lock *former)
 {
     assert(mutex_is_mine(&op->m->mu) && op->tries == 0 && !former->changes);
     op->former = former;
     former->refs++;
     former->changes = 1;
-    former->paused = pause != 0;
-    lock_act(former);
 }
 
 /* The former grant is over, or goes on. If it is not known whether its owner has a seat by now, the

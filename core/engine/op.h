@@ -33,8 +33,8 @@ int op_finish(sqlock_op *op, sqlock_lock **out_lock, sqlock_error *err);
  */
 void op_end(sqlock_op *op, int code);
 /* Before its first request: its grant takes the place of `former`, which is replaced when op
- * succeeds. pause: from now on op's answers decide about that lease. m->mu is held. */
-void op_replace(sqlock_op *op, sqlock_lock *former, int pause);
+ * succeeds. Its renewals go on, but what denies them may be the change itself. m->mu is held. */
+void op_replace(sqlock_op *op, sqlock_lock *former);
 void op_interrupt(sqlock_op *op);
 /* op sleeps: another op's answer answers it. m->mu is held. */
 void op_take_answer(sqlock_op *op, const struct answer *a, int64_t now);

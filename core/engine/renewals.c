@@ -121,16 +121,24 @@ static void renewal_failed(sqlock_lock *lock, int64_t now)
     lock->retry_at = now + time_min(wait, most);
 }
 
+/* The answer may have seen what a change of its mode has done, whose own answer is still to come.
+ */
+static int renewal_may_be_replaced(const sqlock_lock *lock)
+{
+    return lock->changes && (lock->paused || lock->mode == SQLOCK_EXCLUSIVE);
+}
+
 static void renewal_answered(sqlock_lock *lock, const struct answer *a, int64_t now)
 {
     sqlock_why why = lock_denied(lock, a);
 
     lock->behind = a->outcome == SQLOCK_OUT_SKIPPED;
-    if (lock->quiet || lock->paused) {
-        return; /* a release, or a change, is under way, and its answer decides */
+    if (lock->quiet) {
+        return; /* a release is under way, and its answer decides */
     } else if (a->outcome == SQLOCK_OUT_DONE) {
         lock_renewed(lock, a, now);
-    } else if (a->outcome == SQLOCK_OUT_SKIPPED || a->outcome == SQLOCK_OUT_LATE) {
+    } else if (renewal_may_be_replaced(lock) || a->outcome == SQLOCK_OUT_SKIPPED ||
+               a->outcome == SQLOCK_OUT_LATE) {
         lock->retry_at = now + SKIPPED_AGAIN_US;
     } else if (why != SQLOCK_WHY_NONE && lock->doubted) {
         lock_change(lock, LEASE_DENIED, now, why);

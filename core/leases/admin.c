@@ -8,6 +8,7 @@
 #include "core/engine/locks.h"
 #include "core/leases/calling.h"
 #include "core/leases/leases.h"
+#include "core/model/actor.h"
 #include "core/sql/texts.h"
 
 #define PAGE 500
@@ -320,4 +321,9 @@ int sqlock_list_waiters(sqlock *m, const char *name, sqlock_waiter_fn fn, void *
         return rc;
     waiters_bounds(&l, name, name_len);
     return listing_run(&l, err);
+}
+
+int sqlock_same_actor(const unsigned char *a, const unsigned char *b)
+{
+    return actor_same(a, b);
 }

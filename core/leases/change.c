@@ -130,19 +130,20 @@ void change_resigned(sqlock_op *op, const struct answer *a, int64_t now)
 
 int change_denied(sqlock_op *op, const struct answer *a, int64_t now)
 {
-    sqlock_lock *former = op->former;
-    sqlock_why why;
+    sqlock_lock *lost = op->former != NULL ? op->former : op->lock; /* that one settles */
+    sqlock_why why = answer_why(a, lost->token);
 
-    if (former == NULL || change_upgrades(op))
+    if (!op->lock->downgrades)
         return 0;
-    why = a->outcome == SQLOCK_OUT_HELD || a->outcome == SQLOCK_OUT_GRACE
-              ? SQLOCK_WHY_TAKEN
-              : answer_why(a, former->token);
-    if (why == SQLOCK_WHY_NONE)
+    if (op->former != NULL && (a->outcome == SQLOCK_OUT_HELD || a->outcome == SQLOCK_OUT_GRACE))
+        why = SQLOCK_WHY_TAKEN;
+    if (why == SQLOCK_WHY_NONE || (op->former == NULL && why == SQLOCK_WHY_RELEASED))
         return 0;
     op->unsure = 0;
-    lock_change(former, LEASE_DENIED, now, why);
-    change_lost(op);
+    op->refused = 0;
+    lost->pending = PENDING_NOTHING;
+    lock_change(lost, LEASE_DENIED, now, why);
+    op_done(op, sqlock_error_set(&op->err, SQLOCK_ELOST, 0, "%s", sqlock_why_name(why)));
     return 1;
 }
 
@@ -205,7 +206,7 @@ static int change_begin(sqlock_lock *lock, int64_t mode, int32_t wait_ms, sqlock
     mutex_lock(&m->mu);
     changes = lock->changes;
     if (!changes)
-        op_replace(*out_op, lock, down);
+        op_replace(*out_op, lock);
     mutex_unlock(&m->mu);
     if (!changes)
         return 0;

@@ -37,6 +37,16 @@ static int settle_send(sqlock_lock *lock, enum lock_pending pending, int32_t wai
     return rc;
 }
 
+/* Others may have had it since the shared grant was given back. */
+static int settle_upgrade(sqlock_lock *lock, int32_t wait_ms, sqlock_error *err)
+{
+    int rc = settle_send(lock, PENDING_RELEASE, wait_ms, err);
+
+    return rc != 0 ? rc
+                   : sqlock_error_set(err, SQLOCK_ELOST, 0,
+                                      "whatever the upgrade was granted was given back");
+}
+
 int sqlock_settle(sqlock_lock *lock, int32_t wait_ms, sqlock_error *err)
 {
     UNCANCELLED;
@@ -53,7 +63,9 @@ int sqlock_settle(sqlock_lock *lock, int32_t wait_ms, sqlock_error *err)
         mutex_lock(&lock->m->mu);
         pending = lock->pending;
         mutex_unlock(&lock->m->mu);
-        rc = settle_send(lock, pending, wait_ms, err);
+        rc = pending == PENDING_ACQUIRE && lock->upgrades
+                 ? settle_upgrade(lock, wait_ms, err)
+                 : settle_send(lock, pending, wait_ms, err);
     }
     return check_context(err, "settle", lock->name, lock->name_len, rc);
 }

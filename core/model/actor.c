@@ -5,6 +5,7 @@
 #include "core/model/actor.h"
 
 #include <stdint.h>
+#include <string.h>
 
 struct sip {
     uint64_t v[4];
@@ -61,10 +62,52 @@ static uint64_t sip_hash(const char *text, size_t len)
     return s.v[0] ^ s.v[1] ^ s.v[2] ^ s.v[3];
 }
 
-void actor_bytes(const char *text, size_t len, unsigned char out[ACTOR_SIZE])
+/* Bytes of the hash, from number `from` on. */
+static void sip_bytes(const void *text, size_t len, int from, int n, unsigned char *out)
 {
     uint64_t hash = sip_hash(text, len);
 
-    for (int i = 0; i < ACTOR_SIZE; i++)
-        out[i] = (unsigned char)(hash >> 8 * i);
+    for (int i = 0; i < n; i++)
+        out[i] = (unsigned char)(hash >> 8 * (from + i));
+}
+
+enum { MARKED = SQLOCK_OWNER_SIZE - ACTOR_MARK, DRAWN = MARKED - ACTOR_SIZE };
+
+void actor_mark(unsigned char owner[SQLOCK_OWNER_SIZE])
+{
+    sip_bytes(owner, MARKED, 0, ACTOR_MARK, owner + MARKED);
+}
+
+void actor_own(const char *text, size_t len, unsigned char owner[SQLOCK_OWNER_SIZE])
+{
+    sip_bytes(text, len, 0, ACTOR_SIZE, owner);
+    actor_mark(owner);
+}
+
+int actor_has(const unsigned char owner[SQLOCK_OWNER_SIZE])
+{
+    unsigned char mark[ACTOR_MARK];
+
+    sip_bytes(owner, MARKED, 0, ACTOR_MARK, mark);
+    return memcmp(mark, owner + MARKED, ACTOR_MARK) == 0;
+}
+
+int actor_same(const unsigned char *a, const unsigned char *b)
+{
+    return memcmp(a, b, ACTOR_SIZE) == 0 && actor_has(a) && actor_has(b);
+}
+
+void actor_succeed(unsigned char next[SQLOCK_OWNER_SIZE], const unsigned char *former)
+{
+    memcpy(next, former, ACTOR_SIZE);
+    sip_bytes(former, MARKED, ACTOR_MARK, DRAWN, next + ACTOR_SIZE); /* not those of its mark */
+    actor_mark(next);
+}
+
+int actor_succeeds(const unsigned char *next, const unsigned char *former)
+{
+    unsigned char owner[SQLOCK_OWNER_SIZE];
+
+    actor_succeed(owner, former);
+    return actor_has(former) && memcmp(owner, next, sizeof owner) == 0;
 }

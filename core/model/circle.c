@@ -90,6 +90,13 @@ static int is_same_owner(const struct stand *a, const struct stand *b)
     return memcmp(a->owner, b->owner, sizeof a->owner) == 0;
 }
 
+/* It does not wait for that one: it is itself, or the seat that it gives back to have the lock
+ * alone. */
+static int is_own(const struct stand *s, const struct stand *by)
+{
+    return is_same_owner(s, by) || (by->kind == STAND_SEAT && actor_succeeds(s->owner, by->owner));
+}
+
 /* What others that wait for this stand need of it does not come. */
 static int is_held_up(const struct circle *c, const struct stand *s)
 {
@@ -103,7 +110,7 @@ static int turn_is_stuck(const struct circle *c, const struct lot *l)
     size_t held_up = 0;
 
     for (size_t i = l->seats; i < l->waiters; i++) {
-        if (!is_same_owner(&c->stands[i], turn))
+        if (!is_own(turn, &c->stands[i]))
             held_up += is_held_up(c, &c->stands[i]) != 0;
         else if (turn->beside > 0)
             return 0;
@@ -146,7 +153,7 @@ static void actors_number(struct circle *c)
     for (size_t i = 0; i < c->n; i++) {
         struct stand *s = &c->stands[i];
 
-        if (i == 0 || memcmp(s[-1].owner, s->owner, ACTOR_SIZE) != 0)
+        if (i == 0 || !(is_same_owner(&s[-1], s) || actor_same(s[-1].owner, s->owner)))
             c->actors[c->n_actors++] = (struct circle_actor){0};
         else if (!is_same_owner(&s[-1], s))
             c->actors[c->n_actors - 1].several = 1;
@@ -207,7 +214,7 @@ static int lot_go_ahead(struct circle *c, const struct lot *l, size_t from)
         size_t end = s->kind == STAND_WAITS ? l->seats : l->waiters;
 
         for (; s->stuck && (s->ahead || i == from) && at < end; at++)
-            if (!is_same_owner(&c->stands[at], s))
+            if (!is_own(s, &c->stands[at]))
                 changed |= ahead_mark(c, &c->stands[at]);
     }
     return changed;
@@ -257,7 +264,7 @@ static uint32_t steps_next(const struct circle *c, const struct lot *l, size_t i
         const struct stand *by = &c->stands[at];
         uint32_t steps = steps_from(c, by);
 
-        if (is_same_owner(s, by) || !is_held_up(c, by) || steps == 0)
+        if (is_own(s, by) || !is_held_up(c, by) || steps == 0)
             continue;
         if (least == 0 || steps < least)
             *out_by = at;

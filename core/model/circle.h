@@ -8,8 +8,8 @@
 
 /* Who waits for whom, and circles among them: no one in a circle goes on unless one gives up.
  *
- * What the database shows are stands: one that holds a lock, or waits for it. Owners that begin
- * with the same bytes are of one actor. It does one thing at a time. So while it waits it releases
+ * What the database shows are stands: one that holds a lock, or waits for it. Their owners
+ * say which are of one actor (actor.h). It does one thing at a time. So while it waits it releases
  * nothing, and who waits for what it holds waits for the actor. */
 enum stand_kind {
     STAND_ROW,  /* the holder of the lock's own row, or who has the turn there */

@@ -149,6 +149,9 @@ typedef struct sqlock_reap_report {
 SQLOCK_API SQLOCK_CHECKED int sqlock_reap(sqlock *m, const sqlock_reap_opts *opts, sqlock_reap_report *out,
                            sqlock_error *err);
 
+/* 1: two owners (sqlock_info.owner and so on) are of one actor (sqlock_acquire_opts.actor). Any thread. */
+SQLOCK_API int sqlock_same_actor(const unsigned char *a, const unsigned char *b);
+
 #ifdef __cplusplus
 }
 #endif

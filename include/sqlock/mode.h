@@ -38,8 +38,9 @@ SQLOCK_API SQLOCK_CHECKED int sqlock_downgrade(sqlock_lock **lock, sqlock_error 
  * ones are let in. It is refused at once if another one wants the lock alone already: it waits until this
  * one is released, so both would wait for ever. Release then, and acquire the lock exclusively. An upgrade
  * that failed leaves within moments, and until then is such another one.
- * Before the last step the shared grant is given back. So if the database fails just then, or *lock is
- * guarded by a transaction, neither may be held: look at sqlock_is_held().
+ * Before the last step the shared grant is given back. If the database fails just then, or a transaction
+ * guards *lock, or the grant of another one that has ended, neither may be held: SQLOCK_ELOST.
+ * Readers that have just been called to the lock may make it refuse for some moments, too.
  * wait_ms:   for the other holders. 0: do not wait for them. SQLOCK_WAIT_FOREVER is allowed.
  * cancel:    ends the wait from another thread; may be NULL.
  * Ownership: with 0 *lock is freed, and becomes the handle of the exclusive grant. Otherwise it stays the
@@ -48,7 +49,8 @@ SQLOCK_API SQLOCK_CHECKED int sqlock_downgrade(sqlock_lock **lock, sqlock_error 
  * Returns:   0 (held, exclusive), or
  *            SQLOCK_EBUSY     it is shared still: another one wants the lock alone, or there were other
  *                             holders until the wait ended
- *            SQLOCK_EGUARDED  the same: a transaction guards the grant of another one, which has ended
+ *            SQLOCK_EGUARDED  the same: a transaction guards the lock's row
+ *            SQLOCK_EDEADLOCK the same: actors wait for each other, see sqlock_acquire_opts
  *            SQLOCK_ELOST     the shared lock was lost before, or was given back and the exclusive one not
  *                             granted: nothing is held
  *            SQLOCK_ECANCELLED, SQLOCK_ETIMEOUT  it is shared still
@@ -61,8 +63,9 @@ SQLOCK_API SQLOCK_CHECKED int sqlock_upgrade(sqlock_lock **lock, int32_t wait_ms
                               sqlock_error *err);
 
 /* The same for event loops: see sqlock/async.h. lock stays yours, and must not be freed before *out_op has
- * ended. sqlock_op_finish() gives the new handle, also with SQLOCK_EUNSURE. After it, lock is RELEASED or
- * LOST if the change was made: free it. After a failure it is what sqlock_lock_state() says. */
+ * ended. sqlock_op_finish() gives the new handle, also with SQLOCK_EUNSURE. Then sqlock_settle() of an
+ * upgrade gives back what was granted, and says SQLOCK_ELOST: others may have had the lock meanwhile. After
+ * a change, lock is RELEASED or LOST: free it. After a failure it is what sqlock_lock_state() says. */
 SQLOCK_API SQLOCK_CHECKED int sqlock_downgrade_start(sqlock_lock *lock, sqlock_op **out_op, sqlock_error *err);
 SQLOCK_API SQLOCK_CHECKED int sqlock_upgrade_start(sqlock_lock *lock, int32_t wait_ms, sqlock_cancel *cancel,
                                     sqlock_op **out_op, sqlock_error *err);

@@ -1634,7 +1634,7 @@ SELECT COALESCE(@sqlock_owner = :owner AND @sqlock_exp > @sqlock_t, 0),
 INTO @sqlock_own, @sqlock_free, @sqlock_most;
 SET @sqlock_runs = @sqlock_above OR @sqlock_alive AND NOT (@sqlock_own OR @sqlock_free AND @sqlock_more = 0);
 SET @sqlock_may = COALESCE(@sqlock_floor IS NOT NULL AND @sqlock_gone = 0
-                           AND (@sqlock_t >= @sqlock_grace OR @sqlock_alive)
+                           AND (@sqlock_t >= @sqlock_grace OR @sqlock_alive OR @sqlock_own)
                            AND (:turn = 0 OR @sqlock_own OR @sqlock_alive)
                            AND (@sqlock_runs OR (@sqlock_own OR @sqlock_free AND @sqlock_more = 0)
                                                 AND (@sqlock_seats = 0 OR @sqlock_seats = :seats)), 0);
@@ -1698,7 +1698,7 @@ SELECT 0,
             WHEN NOT @sqlock_own AND NOT @sqlock_free THEN {HELD}
             WHEN :turn = 1 AND NOT @sqlock_own
                  THEN IF(@sqlock_owner <=> :owner, {EXPIRED}, COALESCE({ENDED} + @sqlock_why, {TAKEN}))
-            WHEN @sqlock_t < @sqlock_grace AND NOT @sqlock_alive THEN {GRACE}
+            WHEN @sqlock_t < @sqlock_grace AND NOT @sqlock_alive AND NOT @sqlock_own THEN {GRACE}
             WHEN @sqlock_more <> 0 AND NOT @sqlock_own THEN {QUEUED}
             WHEN @sqlock_seats <> 0 AND @sqlock_seats <> :seats THEN {UNLIKE}
             WHEN @sqlock_full AND @sqlock_ends IS NULL THEN IF({shows_guards}, {GUARDED}, {SKIPPED})
@@ -1709,7 +1709,7 @@ SELECT 0,
                  WHEN @sqlock_seats <> 0 AND @sqlock_seats <> :seats THEN @sqlock_seats
                  WHEN @sqlock_full THEN @sqlock_by ELSE @sqlock_token END AS SIGNED),
        CAST(CASE WHEN @sqlock_act > 0 THEN :ttl WHEN NOT @sqlock_own AND NOT @sqlock_free THEN @sqlock_exp - @sqlock_t
-                 WHEN @sqlock_t < @sqlock_grace AND NOT @sqlock_alive THEN @sqlock_grace - @sqlock_t
+                 WHEN @sqlock_t < @sqlock_grace AND NOT @sqlock_alive AND NOT @sqlock_own THEN @sqlock_grace - @sqlock_t
                  WHEN @sqlock_full THEN GREATEST(COALESCE(CAST(@sqlock_by_exp AS SIGNED), @sqlock_t) - @sqlock_t, 0) END AS SIGNED),
        CAST(@sqlock_t AS SIGNED),
        CAST(CASE WHEN @sqlock_act > 0 THEN IF(@sqlock_runs, @sqlock_began, @sqlock_t)

@@ -320,6 +320,90 @@ TEST(test_P5_lost_replies_of_a_change_leave_nothing_behind, m, other)
         }
 }
 
+/* The same without a call that blocks. */
+static sqlock_lock *op_result(sqlock_op *op, int *out_code)
+{
+    sqlock_lock *lock = NULL;
+    struct pollfd ready = {.fd = sqlock_op_fd(op), .events = POLLIN};
+
+    while (!sqlock_op_step(op))
+        assert_true(poll(&ready, 1, patience_ms(10000)) == 1);
+    *out_code = sqlock_op_finish(op, &lock, &said);
+    return lock != NULL ? keep(lock) : NULL;
+}
+
+/* P5: what became of the lock is known in the end, and it is not held if others may have had it. */
+TEST(test_P5_settled_downgrade_of_a_lock_that_was_broken_is_lost)
+{
+    sqlock *m = open_with(w, with.request_ms = 400), *other = open_manager(w, NULL);
+    sqlock_lock *lock = take(m, "door");
+    int64_t token = sqlock_lock_token(lock);
+
+    spy_hold_back(SQLOCK_STMT_SEAT, INT32_MAX);
+    says(SQLOCK_EUNSURE, downgrade(&lock));
+    spy_arrive(0);
+    ok(sqlock_break(other, "door", token, &said));
+    says(SQLOCK_ELOST, sqlock_settle(lock, patience_ms(5000), &said));
+    assert_lost(lock, SQLOCK_WHY_BROKEN);
+    assert_true(is_free(other, "door"));
+}
+
+/* P5: the upgrade had given its shared lock back, and others may have had the lock since. */
+TEST(test_P5_settled_upgrade_is_not_held)
+{
+    sqlock *m = open_with(w, with.request_ms = 400), *other = open_manager(w, NULL);
+    sqlock_lock *lock = sit(m, "door", SQLOCK_SHARED), *next = NULL;
+    sqlock_op *op = NULL;
+    int code;
+
+    spy_hold_back(SQLOCK_STMT_ACQUIRE, INT32_MAX);
+    ok(sqlock_upgrade_start(lock, 600, NULL, &op, &said));
+    next = op_result(op, &code);
+    spy_arrive(0);
+    says(SQLOCK_EUNSURE, code);
+    assert_int_equal(sqlock_lock_state(lock), SQLOCK_RELEASED);
+    assert_soon(is_free(other, "door"), patience_ms(5000));
+    says(SQLOCK_ELOST, sqlock_settle(next, patience_ms(5000), &said));
+    assert_false(sqlock_is_held(next));
+    assert_true(is_free(other, "door"));
+}
+
+/* P7: renewals go on while the database does not answer to the change. */
+TEST(test_P7_lease_is_renewed_while_its_mode_cannot_change)
+{
+    sqlock *m = open_with(w, with.request_ms = patience_ms(1500));
+    sqlock_lock *lock = take_for(m, "door", patience_ms(600), 0);
+    int code;
+
+    spy_hold_back(SQLOCK_STMT_SEAT, INT32_MAX);
+    code = downgrade(&lock);
+    spy_arrive(0);
+    if (code == SQLOCK_EUNSURE)
+        code = sqlock_settle(lock, patience_ms(5000), &said);
+    else if (code != SQLOCK_OK)
+        code = downgrade(&lock);
+    ok(code);
+    assert_true(sqlock_is_held(lock));
+    give(lock);
+}
+
+/* The time that an upgrade waits is a part of it. */
+TEST(test_longest_hold_goes_on_over_an_upgrade, m, other)
+{
+    sqlock_acquire_opts opts = mode_opts(SQLOCK_SHARED, 0);
+    sqlock_lock *reader = sit(other, "door", SQLOCK_SHARED), *lock;
+    int64_t begun = now_us();
+
+    opts.max_hold_ms = patience_ms(1600);
+    opts.lease_ms = patience_ms(800);
+    upgrader_start(take_with(m, "door", &opts));
+    sleep_ms(patience_ms(1400));
+    give(reader);
+    lock = upgrader_join();
+    await_lost(lock, SQLOCK_WHY_MAX_HOLD);
+    assert_true(now_us() - begun < patience_ms(2700) * INT64_C(1000));
+}
+
 /* P11: the transaction of the former grant is open, and its guard stands. */
 TEST_IF(GUARDS, test_P11_guarded_lock_does_not_change)
 {
@@ -345,18 +429,6 @@ TEST_IF(GUARDS, test_P11_guarded_lock_does_not_change)
     assert_true(sqlock_is_held(lock));
     lock = downgraded(lock);
     give(lock);
-}
-
-/* The same without a call that blocks. */
-static sqlock_lock *op_result(sqlock_op *op, int *out_code)
-{
-    sqlock_lock *lock = NULL;
-    struct pollfd ready = {.fd = sqlock_op_fd(op), .events = POLLIN};
-
-    while (!sqlock_op_step(op))
-        assert_true(poll(&ready, 1, patience_ms(10000)) == 1);
-    *out_code = sqlock_op_finish(op, &lock, &said);
-    return lock != NULL ? keep(lock) : NULL;
 }
 
 TEST(test_event_loops_change_modes_too, m, other)

@@ -2,7 +2,9 @@
  * in none. */
 #define SUITE_NEEDS (QUEUES | LEISURE) /* a circle is noticed after some seconds */
 #include <sqlock/admin.h>
+#include <sqlock/async.h>
 #include <sqlock/many.h>
+#include <sqlock/mode.h>
 #include <stdlib.h>
 
 #include "tests/drivers/suite_actor.h"
@@ -373,4 +375,28 @@ TEST(test_P26_no_one_gives_up_where_locks_are_taken_in_order, m, other)
     }
     assert_true(rounds >= WORKERS);
     assert_true(spy_requests(SQLOCK_STMT_CIRCLE) >= looks + 3);
+}
+
+/* Its own seat is not in the way of an upgrade. That of the other one is. */
+TEST(test_P26_upgrade_in_a_circle, m, other)
+{
+    sqlock_lock *lock = hold_as(m, "editor", "door", SQLOCK_SHARED), *next = NULL;
+    sqlock_lock *reader = hold_as(other, "reader", "door", SQLOCK_SHARED);
+    sqlock_op *op = NULL;
+    struct waiter *waits;
+    int code;
+
+    hold_as(m, "editor", "gate", SQLOCK_EXCLUSIVE);
+    ok(sqlock_upgrade_start(lock, ACTOR_WAIT_MS, NULL, &op, &said));
+    await_turn(other, "door", SQLOCK_SHARED);
+    waits = want(other, "reader", "gate", SQLOCK_EXCLUSIVE);
+    assert_soon(atomic_load(&waits->ended), patience_ms(SOON_MS)); /* it came last */
+    pthread_join(waits->thread, NULL);
+    assert_int_equal(waits->code, SQLOCK_EDEADLOCK);
+    give(reader);
+    while (!sqlock_op_step(op))
+        sleep_ms(1);
+    code = sqlock_op_finish(op, &next, &said);
+    ok(code);
+    give(keep(next));
 }

@@ -29,7 +29,9 @@ static struct stand *stand(int job, enum stand_kind kind, int lock, int64_t sinc
     memset(s, 0, sizeof *s);
     memset(s->owner, job, ACTOR_SIZE);
     s->owner[0] = job == 0 ? 0xff : 0;
-    s->owner[job == 0 ? 1 : SQLOCK_OWNER_SIZE - 1] = (unsigned char)scene.n;
+    s->owner[job == 0 ? 1 : ACTOR_SIZE] = (unsigned char)scene.n;
+    if (job != 0)
+        actor_mark(s->owner);
     s->kind = kind;
     s->name = names[lock];
     s->name_len = strlen(names[lock]);
