@@ -353,10 +353,14 @@ void lock_replaced(sqlock_lock *lock, int64_t now)
     lock_change(lock, LEASE_RELEASED, now, 0);
 }
 
-/* An imported token may be wrong, until the row has confirmed it. */
+/* An imported token may be wrong, until the row has confirmed it. A server that took over may lack
+ * the commit that made the row. */
 sqlock_why lock_denied(const sqlock_lock *lock, const struct answer *answer)
 {
-    return answer_why(answer, lock->server_end != 0 ? lock->token : 0);
+    sqlock_why why = answer_why(answer, lock->server_end != 0 ? lock->token : 0);
+    int moved = lock->server_end != 0 && answer->server != lock->end_server;
+
+    return moved && why == SQLOCK_WHY_GONE ? SQLOCK_WHY_FORGOTTEN : why;
 }
 
 void lock_moved(sqlock_lock *lock, int64_t now)

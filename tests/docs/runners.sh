@@ -25,6 +25,7 @@ make_stage()
     stand_in read.sh 'sqlock ls | grep -q "^prices .* slot 0 "'
     stand_in encode.sh '[ "$SQLOCK_SLOT" = 0 ]'
     stand_in move.sh 'set -- $SQLOCK_TOKENS; [ $# = 2 ] && [ "$(sqlock ls | grep -c "^from \|^to ")" = 2 ]'
+    stand_in scheduler.sh '[ "$SQLOCK_HELD" = 1 ] && sqlock ls | grep -q "^scheduler "'
     stand_in deploy '[ "$1" = --fence ] && [ "$2" -gt 0 ]'
     for job in report nightly-report; do
         stand_in $job "while [ ! -e $dir/go ]; do sleep 0.05; done"
@@ -44,7 +45,7 @@ make_stage()
 prepare() # DOCUMENT
 {
     rm -rf "$dir/work" && mkdir "$dir/work" && (umask 077 && echo "$url" >"$dir/etc/url")
-    ln -s "$repo/tests" "$repo/build" "$dir"/usr/bin/{import,read,encode,move}.sh "$dir/work"
+    ln -s "$repo/tests" "$repo/build" "$dir"/usr/bin/{import,read,encode,move,scheduler}.sh "$dir/work"
     [[ $1 == README.md || $1 == docs/setup.md ]] || as_reader sqlock migrate up >"$dir/log" 2>&1 || { cat "$dir/log"; return 1; }
 }
 

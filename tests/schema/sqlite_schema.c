@@ -7,6 +7,7 @@
 #include <sqlite3.h>
 #include <sqlock/driver.h>
 #include <sqlock/sqlite.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -160,10 +161,13 @@ TEST(test_there_is_no_schema_but_main)
 /* ---- the journal of a file that is made, and of one that is given ---------------------------- */
 
 /* NULL: it went well. */
+static atomic_bool migrates;
+
 static void *migrate_beside(void *arg)
 {
     sqlock_error said = {0};
 
+    atomic_store(&migrates, true);
     return migrate_code(arg, &said) == 0 ? NULL : "failed";
 }
 
@@ -236,8 +240,11 @@ TEST(test_file_that_another_program_is_making_stays_as_it_is)
     sqlite3_busy_timeout(app, 5000); /* the migrator may just be reading */
     assert_int_equal(sqlite3_exec(app, "BEGIN IMMEDIATE; CREATE TABLE t (a)", NULL, NULL, NULL),
                      SQLITE_OK);
+    atomic_store(&migrates, false);
     pthread_create(&thread, NULL, migrate_beside, &p);
-    sqlock_sleep_us(50000);
+    while (!atomic_load(&migrates))
+        sqlock_sleep_us(1000);
+    sqlock_sleep_us(200000); /* by then it has met the transaction */
     assert_int_equal(sqlite3_exec(app, "COMMIT", NULL, NULL, NULL), SQLITE_OK);
     pthread_join(thread, &code);
     assert_null(code);

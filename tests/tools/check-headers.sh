@@ -34,7 +34,7 @@ done
 # What has an outcome is looked at: all that return an int, but for getters and what driver authors and
 # tests call. And a compiler that warns of it does.
 unchecked=$(grep -oE '^SQLOCK_API int sqlock_[a-z_]+' include/sqlock/*.h |
-    grep -vE 'include/sqlock/(driver|fake)\.h:|sqlock_(is_held|lock_fd|op_fd|op_step|loop_fd|loop_step)$')
+    grep -vE 'include/sqlock/(driver|fake)\.h:|sqlock_(is_held|same_actor|lock_fd|op_fd|op_step|loop_fd|loop_step)$')
 [ -z "$unchecked" ] || { echo "without SQLOCK_CHECKED: $unchecked"; bad=1; }
 drop() # FLAGS...
 {
