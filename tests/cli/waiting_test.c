@@ -209,18 +209,21 @@ TEST(test_waits_shows_a_circle, ON_ALL)
 /* Of an actor's locks each may be held by another process. Without --actor no one gives up. */
 TEST(test_waits_knows_an_actor_by_its_owners, ON_ALL)
 {
-    static const char holds[] = "sh -c 'sqlock $G acquire -n --owner %s%s %s; :' >$D/out";
-    static const char wants[] = "sqlock $G acquire -w 60s --owner %s%s %s; exit 0";
-    static const char one[] = "aaaaaaaaaaaaaaaa", two[] = "bbbbbbbbbbbbbbbb",
-                      first[] = "0000000000000001", second[] = "0000000000000002";
+    static const char holds[] = "sh -c 'sqlock $G acquire -n --owner %s %s; :' >$D/out";
+    static const char wants[] = "sqlock $G acquire -w 60s --owner %s %s; exit 0";
+    /* as core/model/actor.h makes them of two actors, and of the numbers 1 and 2 */
+    static const char *const one[] = {"aaaaaaaaaaaaaaaa0000000000011d23",
+                                      "aaaaaaaaaaaaaaaa000000000002d144"},
+                             *const two[] = {"bbbbbbbbbbbbbbbb000000000001f0a5",
+                                             "bbbbbbbbbbbbbbbb00000000000260d1"};
     pid_t a, b;
 
-    assert_sh(holds, one, first, "door");
-    assert_sh(holds, two, first, "gate");
-    a = sh_start(wants, one, second, "gate");
+    assert_sh(holds, one[0], "door");
+    assert_sh(holds, two[0], "gate");
+    a = sh_start(wants, one[1], "gate");
     assert_sh(UNTIL_WAIT(1));
     assert_says(0, "\"circles\":[]", "", "sqlock $G --json waits");
-    b = sh_start(wants, two, second, "door");
+    b = sh_start(wants, two[1], "door");
     assert_sh(UNTIL_WAIT(2));
     assert_sh("sqlock $G waits | grep -q '^circle: .* waits for door of, .* waits for gate of the "
               "first$'");
