@@ -97,11 +97,13 @@ int change_drained(sqlock_op *op, int64_t now)
     return 1;
 }
 
-/* It is about another row than the op's lock, so it goes alone. */
-int change_send_resign(sqlock_op *op)
+/* It is about another row than the op's lock, so it goes alone. The wait is over: what is left is
+ * given the time of a request, or nothing would be held at its end. */
+int change_send_resign(sqlock_op *op, int64_t now)
 {
     sqlock_lock *former = op->former;
 
+    op->deadline = time_max(op->deadline, now + op->m->request_us);
     former->paused = 1;
     op->alone = 1;
     return OP_SEND(op, SQLOCK_STMT_RELEASE, value_bytes(former->ns, former->ns_len),
