@@ -143,8 +143,9 @@ void lock_sit(sqlock_lock *lock, int64_t seat)
 
 int64_t lock_turn_us(const sqlock_lock *lock)
 {
-    return lock->mode == SQLOCK_EXCLUSIVE ? lock->lease.ttl
-                                          : time_min(lock->lease.ttl, LOCK_TURN_US);
+    return lock->mode == SQLOCK_EXCLUSIVE && !lock->upgrades
+               ? lock->lease.ttl
+               : time_min(lock->lease.ttl, LOCK_TURN_US);
 }
 
 int64_t lock_seat_of(const char *key, size_t *len)

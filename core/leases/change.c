@@ -176,16 +176,19 @@ int change_gave_back(sqlock_op *op, int ended, int64_t now)
 static int change_check(sqlock_lock *lock, int64_t mode, sqlock_error *err)
 {
     int rc = check_lock(lock, err);
+    sqlock_state state;
 
     if (rc != 0)
         return rc;
+    state = sqlock_lock_state(lock);
     if (lock->mode != mode)
         return sqlock_error_set(err, SQLOCK_ESTATE, 0,
                                 mode == SQLOCK_EXCLUSIVE ? "the lock is not exclusive"
                                                          : "the lock is not shared");
-    if (!sqlock_is_held(lock))
-        return sqlock_error_set(err, SQLOCK_ESTATE, 0, "the lock is %s",
-                                sqlock_state_name(sqlock_lock_state(lock)));
+    if (state == SQLOCK_LOST)
+        return sqlock_error_set(err, SQLOCK_ELOST, 0, "%s", sqlock_why_name(sqlock_lock_why(lock)));
+    if (state != SQLOCK_HELD && state != SQLOCK_AT_RISK)
+        return sqlock_error_set(err, SQLOCK_ESTATE, 0, "the lock is %s", sqlock_state_name(state));
     return texts_has(lock->m->texts, SQLOCK_STMT_SEAT, err);
 }
 
@@ -302,9 +305,9 @@ int sqlock_upgrade(sqlock_lock **lock, int32_t wait_ms, sqlock_cancel *cancel, s
     rc = op_drive(op, &next, err);
     if (rc == 0)
         change_take(lock, next);
-    else if (next != NULL)
+    else
         sqlock_scope_end(&next);
-    else if (sqlock_lock_state(*lock) == SQLOCK_RELEASED)
+    if (rc != 0 && sqlock_lock_state(*lock) == SQLOCK_RELEASED)
         rc = sqlock_error_set(err, SQLOCK_ELOST, 0,
                               "the shared lock was given back, and the exclusive one not granted");
     return change_context(lock, "upgrade", rc, err);

@@ -55,7 +55,7 @@ SQLOCK_API SQLOCK_CHECKED int sqlock_downgrade(sqlock_lock **lock, sqlock_error 
  *            SQLOCK_ELOST     the shared lock was lost before, or was given back and the exclusive one not
  *                             granted: nothing is held
  *            SQLOCK_ECANCELLED, SQLOCK_ETIMEOUT  it is shared still
- *            SQLOCK_EUNSURE   a reply was lost: *lock is held still, or it is UNSURE, for sqlock_settle(). What
+ *            SQLOCK_EUNSURE   a reply was lost: *lock is held still, or is UNSURE, for sqlock_settle(). What
  *                             may be granted in its place is given back, or its lease runs out
  *            SQLOCK_EINVAL    wait_ms; before any I/O
  *            SQLOCK_ESTATE    it is not held, or not shared, or a change is under way; before any I/O
