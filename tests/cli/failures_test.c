@@ -268,7 +268,8 @@ TEST(test_server_that_cannot_write_is_74, ON_SERVERS)
 /* ---- 79 -------------------------------------------------------------------------------------- */
 
 /* The exit code of a command that tries for a row that is locked: what it sends behind the proxy
- * comes to the server when the row is free, and the answer does not come back. */
+ * comes to the server when the row is free, and the answer does not come back. A request that the
+ * server had before would be granted the lock when the row comes free, and hear of it. */
 static int reply_lost(const char *command)
 {
     struct pg_conn *other = pq_open(pg_url());
@@ -286,6 +287,7 @@ static int reply_lost(const char *command)
     database_directly();
     assert_soon(proxy_requests(proxy) >= 20, patience_ms(10000));
     proxy_mode_set(proxy, PROXY_HOLD_UP);
+    assert_soon(!proxy_awaits_reply(proxy), patience_ms(10000));
     pq_exec(other, "COMMIT");
     proxy_mode_set(proxy, PROXY_HOLD_DOWN);
     code = child_wait(waiter, patience_ms(30000));

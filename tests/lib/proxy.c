@@ -249,6 +249,19 @@ int proxy_requests(struct proxy *p)
     return look(p, &p->requests);
 }
 
+bool proxy_awaits_reply(struct proxy *p)
+{
+    bool awaited = false;
+
+    pthread_mutex_lock(&p->mutex);
+    for (size_t i = 0; i < MAX_LINKS; i++)
+        if (p->links[i])
+            awaited |=
+                p->links[i]->in_request && p->links[i]->flow[UP].sent == p->links[i]->flow[UP].len;
+    pthread_mutex_unlock(&p->mutex);
+    return awaited;
+}
+
 /* ---- no proxy -------------------------------------------------------------------------------- */
 
 int port_without_server(const char *address, int *out_fd)

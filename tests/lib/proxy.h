@@ -8,6 +8,7 @@
 #ifndef SQLOCK_TESTS_LIB_PROXY_H
 #define SQLOCK_TESTS_LIB_PROXY_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct proxy;
@@ -67,5 +68,7 @@ int port_without_server(const char *address, int *out_fd);
 int proxy_cuts(struct proxy *p);
 int proxy_accepted(struct proxy *p);
 int proxy_requests(struct proxy *p);
+/* Whether the server has been sent a request whose reply has not begun to come. */
+bool proxy_awaits_reply(struct proxy *p);
 
 #endif

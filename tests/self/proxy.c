@@ -157,8 +157,10 @@ TEST(test_hold_down_keeps_the_reply_and_not_the_request)
     say(t.fd, "one");
     assert_soon(strcmp(t.seen, "one") == 0, LONG_MS);
     assert_string_equal(hear(t.fd, SHORT_MS), "");
+    assert_true(proxy_awaits_reply(t.proxy));
     proxy_mode_set(t.proxy, PROXY_PASS);
     assert_string_equal(hear(t.fd, LONG_MS), "re:one");
+    assert_false(proxy_awaits_reply(t.proxy));
 }
 
 TEST(test_hold_up_keeps_the_request)
@@ -167,6 +169,7 @@ TEST(test_hold_up_keeps_the_request)
     say(t.fd, "one");
     assert_string_equal(hear(t.fd, SHORT_MS), "");
     assert_string_equal(t.seen, "");
+    assert_false(proxy_awaits_reply(t.proxy));
     proxy_mode_set(t.proxy, PROXY_PASS);
     assert_string_equal(hear(t.fd, LONG_MS), "re:one");
 }
