@@ -128,15 +128,16 @@ static void break_failed(sqlock_op *op, int64_t now)
 
 const struct verb break_verb = {break_next, break_answered, break_failed, 0};
 
-/* The lock's own row has no grant with this token. A seat may. */
-static int break_seat(sqlock *m, struct named_request *request, int64_t token, sqlock_error *err)
+/* A shared grant, or that of a slot, is looked for first. The lock's own row may have its token
+ * too: its holder keeps the turn until it is passed on. To break that alone would leave the grant.
+ */
+static int break_one(sqlock *m, struct named_request *request, int64_t token, sqlock_error *err)
 {
-    sqlock_error found = {0};
-    int rc = named_seat(m, request->name, token, request->until, &request->seat, &found);
+    int rc = 0;
 
-    if (rc != 0)
-        return error_give(err, &found);
-    return request->seat >= 0 ? named_request(m, request, err) : SQLOCK_ELOST;
+    if (texts_has(m->texts, SQLOCK_STMT_SEAT, NULL) == 0)
+        rc = named_seat(m, request->name, token, request->until, &request->seat, err);
+    return rc == 0 ? named_request(m, request, err) : rc;
 }
 
 int sqlock_break(sqlock *m, const char *name, int64_t token, sqlock_error *err)
@@ -150,6 +151,5 @@ int sqlock_break(sqlock *m, const char *name, int64_t token, sqlock_error *err)
         (rc = check_token(token, err)) != 0)
         return rc;
     request.until = sqlock_now_us() + m->request_us; /* for all that it takes */
-    rc = named_request(m, &request, err);
-    return rc == SQLOCK_ELOST ? break_seat(m, &request, token, err) : rc;
+    return break_one(m, &request, token, err);
 }

@@ -133,6 +133,34 @@ TEST_IF(QUEUES, test_P23_turn_of_a_dead_waiter_is_as_short_as_an_offer, m, other
     give(shared);
 }
 
+/* Its holder keeps the turn until it is passed on, and the lock's row has its token until then. */
+TEST_IF(QUEUES, test_break_ends_a_grant_that_has_not_passed_on_the_turn, m, other)
+{
+    sqlock_lock *alone = sit(m, "door", SQLOCK_EXCLUSIVE);
+    struct waiter reader = {.m = other, .name = "door", .opts = mode_opts(SQLOCK_SHARED, 10000)};
+    struct waiter writer = {.m = m, .name = "door", .opts = wait_opts(10000, 0, 0)};
+    long queued = spy_runs(SQLOCK_STMT_QUEUE);
+
+    wait_start(&reader);
+    assert_soon(spy_runs(SQLOCK_STMT_QUEUE) > queued, patience_ms(3000));
+    wait_start(&writer);
+    assert_soon(spy_runs(SQLOCK_STMT_QUEUE) > queued + 1, patience_ms(3000));
+    sleep_ms(patience_ms(100));
+    spy_hold_back(SQLOCK_STMT_LEAVE, INT32_MAX);
+    ok(sqlock_break(m, "door", sqlock_lock_token(alone), &said));
+    pthread_join(reader.thread, NULL);
+    assert_ok(reader.code, &reader.err);
+    assert_soon(spy_held_back() > 0, patience_ms(3000));
+    ok(sqlock_break(m, "door", sqlock_lock_token(reader.lock), &said));
+    spy_arrive(0);
+    says(SQLOCK_ELOST, sqlock_renew(keep(reader.lock), &said));
+    assert_lost(reader.lock, SQLOCK_WHY_BROKEN);
+    pthread_join(writer.thread, NULL);
+    assert_ok(writer.code, &writer.err);
+    give(keep(writer.lock));
+    says(SQLOCK_ELOST, sqlock_release(alone, &said));
+}
+
 TEST(test_waiter_gets_the_slot_that_comes_free, m, other)
 {
     sqlock_lock *first = sit(m, "port", SQLOCK_SLOTS(2)), *second = sit(other, "port", 2);
