@@ -84,7 +84,7 @@ static int acquire_next(sqlock_op *op, int64_t now)
     case ACQUIRE_DRAIN:
         return seats_send_drain(op);
     case ACQUIRE_RESIGN:
-        return change_send_resign(op, now);
+        return change_send_resign(op);
     case ACQUIRE_TURN:
     case ACQUIRE_GRANT:
         break;

@@ -66,7 +66,7 @@ int change_is_last(sqlock_op *op, const struct answer *a, int64_t seat, int64_t 
 /* All seats are empty. Returns 1 if its own should not be: the op goes on by itself. */
 int change_drained(sqlock_op *op, int64_t now);
 /* RESIGN. Returns 1; and its answer. */
-int change_send_resign(sqlock_op *op, int64_t now);
+int change_send_resign(sqlock_op *op);
 void change_resigned(sqlock_op *op, const struct answer *a, int64_t now);
 /* Returns 1 if the answer says that the former grant is over: the op has ended. */
 int change_denied(sqlock_op *op, const struct answer *a, int64_t now);

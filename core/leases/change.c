@@ -71,9 +71,11 @@ void change_turned(sqlock_op *op, const struct answer *a)
         op->acquire.turn_token = a->token;
 }
 
-/* If the seat is gone, the answer says why. */
+/* If the seat is gone, the answer says why. The wait is over: what is left is given the time of a
+ * request, once, or nothing would be held at its end. */
 static void change_resigns(sqlock_op *op, int64_t now)
 {
+    op->deadline = time_max(op->deadline, now + op->m->request_us);
     op->phase = ACQUIRE_RESIGN;
     op_again(op, now);
 }
@@ -97,13 +99,11 @@ int change_drained(sqlock_op *op, int64_t now)
     return 1;
 }
 
-/* It is about another row than the op's lock, so it goes alone. The wait is over: what is left is
- * given the time of a request, or nothing would be held at its end. */
-int change_send_resign(sqlock_op *op, int64_t now)
+/* It is about another row than the op's lock, so it goes alone. */
+int change_send_resign(sqlock_op *op)
 {
     sqlock_lock *former = op->former;
 
-    op->deadline = time_max(op->deadline, now + op->m->request_us);
     former->paused = 1;
     op->alone = 1;
     return OP_SEND(op, SQLOCK_STMT_RELEASE, value_bytes(former->ns, former->ns_len),

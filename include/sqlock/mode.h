@@ -42,7 +42,7 @@ SQLOCK_API SQLOCK_CHECKED int sqlock_downgrade(sqlock_lock **lock, sqlock_error 
  * guards *lock, or the grant of another one that has ended, neither may be held: SQLOCK_ELOST.
  * Readers that have just been called to the lock may make it refuse for some moments, too.
  * wait_ms:   for the other holders. 0: do not wait for them. SQLOCK_WAIT_FOREVER is allowed. Once they are gone,
- *            it may take the manager's request_ms more.
+ *            it may take the manager's request_ms more. If a reply was lost, giving back takes the same again.
  * cancel:    ends the wait from another thread; may be NULL.
  * Ownership: with 0 *lock is freed, and becomes the handle of the exclusive grant. Otherwise it stays the
  *            same handle.
