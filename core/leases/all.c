@@ -120,12 +120,10 @@ static int all_give_back(struct all *a, int rc)
     return rc;
 }
 
-/* The one that was held first has waited for the others. */
-static int all_hand_out(struct all *a, size_t held)
+/* The one that was held first has waited for the others, and they for each other. */
+static int all_hand_out(struct all *a)
 {
-    if (held < a->n)
-        a->codes[held] = many_hand_out(&a->locks[held], &a->err);
-    return held < a->n ? a->codes[held] : 0;
+    return a->o.wait_ms == 0 ? 0 : many_lengthen(a->locks, a->n, a->codes, &a->err);
 }
 
 static int all_acquire(struct all *a)
@@ -133,7 +131,7 @@ static int all_acquire(struct all *a)
     size_t held = a->n;
     int rc;
 
-    while ((rc = all_try(a, held)) != 0 || (rc = all_hand_out(a, held)) != 0) {
+    while ((rc = all_try(a, held)) != 0 || (rc = all_hand_out(a)) != 0) {
         held = all_missing(a);
         rc = all_give_back(a, rc);
         if (!all_may_go_on(rc) || all_wait(a, 1) == 0)

@@ -35,6 +35,7 @@ int acquire_begin(sqlock *m, const char *name, const sqlock_acquire_opts *opts, 
 /* From here on the lease is not renewed and not believed in. Only the answer decides. lock was
  * checked. */
 int release_begin(sqlock_lock *lock, sqlock_op **out_op, sqlock_error *err);
+int renew_begin(sqlock_lock *lock, sqlock_op **out_op, sqlock_error *err);
 /* The end of a handle, whose release returned rc. On SQLite a release waits only briefly for a
  * guard, because this thread itself may hold the guard. No one tries again later. So this settles
  * it once more, with the full time: the guard may be of another session. Returns what became of it.
@@ -87,9 +88,10 @@ sqlock_acquire_opts many_opts(const sqlock_acquire_opts *opts, size_t i);
 int many_acquire(sqlock *m, const char *const *names, size_t n, size_t held,
                  const sqlock_acquire_opts *opts, int64_t until, sqlock_lock **locks, int *codes,
                  sqlock_error *err);
-/* A lock is handed out with at least half of its lease left. This one may have been granted long
- * before the others. If it cannot be renewed, it is given back. */
-int many_hand_out(sqlock_lock **lock, sqlock_error *err);
+/* A lock is handed out with at least half of its lease left. Some may have been granted long before
+ * the others: those are renewed, all at once. What fails is in codes, and its lock stays in locks.
+ * Returns the first failure. */
+int many_lengthen(sqlock_lock *const *locks, size_t n, int *codes, sqlock_error *err);
 
 /* A request about a name which is not part of a lock's life. It has a hidden handle, with the name
  * and an owner that was drawn for this request only. */

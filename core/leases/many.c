@@ -113,19 +113,47 @@ static void many_give_up(struct many *many)
     many_end(many);
 }
 
-int many_hand_out(sqlock_lock **lock, sqlock_error *err)
+static int many_is_short(sqlock_lock *lock)
 {
-    int64_t ttl = (*lock)->lease.ttl, half = ttl / 2 - lease_margin(ttl);
-    int rc;
+    int64_t ttl = lock->lease.ttl, half = ttl / 2 - lease_margin(ttl);
 
-    if (sqlock_lock_deadline_us(*lock) - sqlock_now_us() >= half)
-        return 0;
-    if ((rc = sqlock_renew(*lock, err)) == 0)
-        return 0;
-    sqlock_scope_end(lock);
-    return rc != SQLOCK_EUNSURE ? rc
-                                : sqlock_error_set(err, SQLOCK_ETIMEOUT, SQLOCK_RETRY,
-                                                   "its lease could not be renewed in time");
+    return sqlock_lock_deadline_us(lock) - sqlock_now_us() < half;
+}
+
+static int many_lengthened(sqlock_lock *lock, sqlock_op *op, sqlock_error *err)
+{
+    int rc = op_finish(op, NULL, err);
+
+    if (rc == SQLOCK_EUNSURE)
+        rc = sqlock_error_set(err, SQLOCK_ETIMEOUT, SQLOCK_RETRY,
+                              "its lease could not be renewed in time");
+    return check_context(err, "acquire", lock->name, lock->name_len, rc);
+}
+
+int many_lengthen(sqlock_lock *const *locks, size_t n, int *codes, sqlock_error *err)
+{
+    struct many many = {0};
+    int rc = many_begin(&many, n, err), first = 0;
+
+    if (rc != 0)
+        return rc;
+    for (size_t i = 0; i < n; i++) {
+        sqlock_op *op = NULL;
+
+        if (codes[i] != 0 || !many_is_short(locks[i]))
+            continue;
+        if ((codes[i] = renew_begin(locks[i], &op, first == 0 ? err : NULL)) == 0)
+            many_add(&many, i, op);
+        else if (first == 0)
+            first = check_context(err, "acquire", locks[i]->name, locks[i]->name_len, codes[i]);
+    }
+    many_drive(&many);
+    for (size_t i = n; i-- > 0;) { /* the first failure stays in err */
+        if (many.ops[i] != NULL && (codes[i] = many_lengthened(locks[i], many.ops[i], err)) != 0)
+            first = codes[i];
+    }
+    many_end(&many);
+    return first;
 }
 
 int many_acquire(sqlock *m, const char *const *names, size_t n, size_t held,
@@ -155,16 +183,45 @@ int many_acquire(sqlock *m, const char *const *names, size_t n, size_t held,
     for (size_t i = n; i-- > 0;) { /* the first failure stays in err */
         if (many.ops[i] == NULL)
             continue;
-        rc = op_finish(many.ops[i], &locks[i], err);
-        if (rc == 0 && opts->wait_ms != 0)
-            rc = many_hand_out(&locks[i], err);
-        if (codes != NULL)
-            codes[i] = rc;
+        codes[i] = rc = op_finish(many.ops[i], &locks[i], err);
         if (rc != 0)
             first = check_context(err, "acquire", names[i], strlen(names[i]), rc);
     }
     many_end(&many);
     return first;
+}
+
+/* Give back those whose lease could not be made long enough. Without memory, one after the other.
+ */
+static void many_drop_short(sqlock_lock **locks, size_t n, const int *codes)
+{
+    sqlock_lock **shorts = sqlock_mem_alloc(n * sizeof(sqlock_lock *));
+
+    for (size_t i = 0; i < n; i++) {
+        if (codes[i] == 0 || codes[i] == SQLOCK_EUNSURE || locks[i] == NULL)
+            continue;
+        if (shorts != NULL)
+            shorts[i] = locks[i];
+        else
+            sqlock_scope_end(&locks[i]);
+        locks[i] = NULL;
+    }
+    if (shorts != NULL && sqlock_end_each(shorts, n, NULL, NULL) != 0)
+        for (size_t i = 0; i < n; i++)
+            sqlock_scope_end(&shorts[i]); /* what cannot be released runs out */
+    sqlock_mem_free(shorts);
+}
+
+static int each_acquire(sqlock *m, const char *const *names, size_t n, const sqlock_acquire_opts *o,
+                        sqlock_lock **locks, int *codes, sqlock_error *err)
+{
+    sqlock_error late = {0};
+    int rc = many_acquire(m, names, n, n, o, TIME_NEVER, locks, codes, err);
+
+    if (o->wait_ms == 0 || many_lengthen(locks, n, codes, &late) == 0)
+        return rc;
+    many_drop_short(locks, n, codes);
+    return rc != 0 ? rc : error_give(err, &late);
 }
 
 int sqlock_acquire_each(sqlock *m, const char *const *names, size_t n,
@@ -173,9 +230,17 @@ int sqlock_acquire_each(sqlock *m, const char *const *names, size_t n,
 {
     UNCANCELLED;
     sqlock_acquire_opts o;
+    int *codes = out_codes;
     int rc = many_check(m, names, n, opts, out_locks, &o, err);
 
-    return rc == 0 ? many_acquire(m, names, n, n, &o, TIME_NEVER, out_locks, out_codes, err) : rc;
+    if (rc != 0)
+        return rc;
+    if (codes == NULL && (codes = sqlock_mem_alloc(n * sizeof *codes)) == NULL)
+        return error_nomem(err);
+    rc = each_acquire(m, names, n, &o, out_locks, codes, err);
+    if (out_codes == NULL)
+        sqlock_mem_free(codes);
+    return rc;
 }
 
 /* A callback of a manager without threads cannot wait for the step that calls it. */

@@ -102,7 +102,7 @@ static int renew_is_past_hold(sqlock_lock *lock)
     return too_long;
 }
 
-static int renew_begin(sqlock_lock *lock, sqlock_op **out_op, sqlock_error *err)
+int renew_begin(sqlock_lock *lock, sqlock_op **out_op, sqlock_error *err)
 {
     sqlock_state state;
     int rc;

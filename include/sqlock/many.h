@@ -19,6 +19,8 @@ extern "C" {
  * With wait_ms, what is granted early is held, and renewed, while the call waits for the rest. At the end
  * each lock has at least half of its lease left, or it is given back. With SQLOCK_NO_RENEW it is renewed
  * only then, so a wait that is longer than the lease may end with SQLOCK_ELOST for some.
+ * If the database hangs just then, that takes the manager's request_ms after the wait, and giving back the
+ * same again.
  * Two programs that wait for each other's names both wait in vain: use sqlock_acquire_all() for names
  * that belong together. With opts->actor one of the names ends with SQLOCK_EDEADLOCK.
  * Ownership: out_locks[i] is the handle of names[i], or NULL; out_codes[i], if out_codes is not NULL,
@@ -39,7 +41,7 @@ SQLOCK_API SQLOCK_CHECKED int sqlock_acquire_each(sqlock *m, const char *const *
  * any order do not wait for each other. Programs that take one of the names again and again may keep it
  * waiting: it has no place in a queue.
  * Other programs may see a name held for a moment, and then given back.
- * To give back what it took, it may need the manager's request_ms after the wait, if the database hangs.
+ * As above, it may need twice the manager's request_ms after the wait, if the database hangs.
  * Ownership: on success out_locks has n handles, for sqlock_end_each(). Otherwise all are NULL.
  * Threads:   any.
  * Returns:   0, or as sqlock_acquire_each(). With SQLOCK_EUNSURE one of them could not be given back, and

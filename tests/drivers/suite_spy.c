@@ -32,10 +32,11 @@ static struct held_back {
 
 static void hold_back(const sqlock_value *values)
 {
-    size_t n = real->dialect->scripts[held_back.stmt].n_params;
+    size_t n;
 
-    if (held_back.n++ > 0)
+    if (held_back.n++ > 0 || held_back.stmt == SQLOCK_STMT_COUNT)
         return;
+    n = real->dialect->scripts[held_back.stmt].n_params;
     memcpy(held_back.values, values, n * sizeof *values);
     for (size_t i = 0; i < n; i++)
         if (values[i].type == SQLOCK_BYTES && values[i].len > 0) {
@@ -51,7 +52,8 @@ static int is_held_back(void *conn, sqlock_stmt stmt, const sqlock_value *values
     int back;
 
     pthread_mutex_lock(&held_back.mu);
-    back = held_back.on == 1 && stmt == held_back.stmt && held_back.n < held_back.most;
+    back = held_back.on == 1 && held_back.n < held_back.most &&
+           (stmt == held_back.stmt || held_back.stmt == SQLOCK_STMT_COUNT);
     if (back)
         hold_back(values);
     if (held_back.on == 2) {
@@ -123,6 +125,13 @@ static int lose(sqlock_stmt stmt, const char *text, sqlock_error *err)
     return sqlock_error_db(err, "08006", 0, SQLOCK_RECONNECT | doubt, text);
 }
 
+static int hang(int64_t deadline, sqlock_error *err)
+{
+    sleep_until(deadline);
+    return sqlock_error_set(err, SQLOCK_ETIMEOUT, SQLOCK_MAYBE | SQLOCK_RETRY | SQLOCK_RECONNECT,
+                            "nothing answers");
+}
+
 static int count_run(void *conn, const sqlock_call *call, sqlock_stmt stmt,
                      const sqlock_value *values, size_t n, int64_t deadline, sqlock_rows *rows,
                      sqlock_error *err)
@@ -138,7 +147,8 @@ static int count_run(void *conn, const sqlock_call *call, sqlock_stmt stmt,
         return deny(n, rows);
     }
     if (is_held_back(conn, stmt, values, deadline, rows, err))
-        return lose(stmt, "held back", err);
+        return held_back.stmt == SQLOCK_STMT_COUNT ? hang(deadline, err)
+                                                   : lose(stmt, "held back", err);
     int rc = real->run(conn, call, stmt, values, n, deadline, rows, err);
 
     if (rc != 0 && atomic_load(&failing_stmt) == (int)stmt + 1)
