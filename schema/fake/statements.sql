@@ -18,6 +18,8 @@
 -- As on a server, tokens and versions are one more than the last, and above the floor. The floor follows the clock
 -- when another server takes over.
 -- :define least_token (SELECT fence_floor + 1 FROM {meta} WHERE id = 1)
+-- One of another server is drawn anew.
+-- :define own_token max(token, {least_token})
 -- :define not_overtaken ((SELECT fence_floor FROM {meta} WHERE id = 1) >= :above)
 -- :define first_version max({us}, {least_token})
 -- Until then a program may believe in a lock that a missing commit granted it.

@@ -10,6 +10,8 @@
 -- :define now CAST((julianday('now') - 2440587.5) * 86400000 + 0.5 AS INTEGER)
 -- No token, and no version of a register, is below this.
 -- :define least_token {now} * 1000
+-- The token of a grant that is extended by its own request.
+-- :define own_token token
 -- The version with which a register begins.
 -- :define first_version max({now} * 1000 + abs(random() % 1000), m.fence_floor + 1)
 -- No server takes over from a file.
@@ -93,7 +95,7 @@ WHERE ns = :ns AND name = :name
   AND (kind <> 0 OR owner IS NOT NULL AND owner <> :owner AND exp > {now} AND seats = 0);
 -- :step write
 UPDATE {lock} SET
-    token = CASE WHEN owner = :owner AND exp > {now} THEN token ELSE max(token + 1, {least_token}) END,
+    token = CASE WHEN owner = :owner AND exp > {now} THEN {own_token} ELSE max(token + 1, {least_token}) END,
     since = CASE WHEN owner = :owner AND exp > {now} THEN since ELSE {now} END,
     ended_owner = CASE WHEN owner IS NULL OR owner = :owner AND exp > {now} THEN ended_owner ELSE owner END,
     ended_token = CASE WHEN owner IS NULL OR owner = :owner AND exp > {now} THEN ended_token ELSE token END,
@@ -944,7 +946,7 @@ SELECT :ns, coalesce((SELECT s.name FROM {lock} s WHERE {seats} AND s.owner = :o
 FROM {lock} h JOIN {meta} m ON m.id = 1
 WHERE h.ns = :ns AND h.name = :name
 ON CONFLICT (ns, name) DO UPDATE SET
-    token = CASE WHEN l.owner = :owner AND l.exp > {now} THEN l.token ELSE max(l.token + 1, excluded.token) END,
+    token = CASE WHEN l.owner = :owner AND l.exp > {now} THEN {own_token} ELSE max(l.token + 1, excluded.token) END,
     since = CASE WHEN l.owner = :owner AND l.exp > {now} THEN l.since ELSE excluded.since END,
     ended_owner = CASE WHEN l.owner IS NULL OR l.owner = :owner AND l.exp > {now} THEN l.ended_owner ELSE l.owner END,
     ended_token = CASE WHEN l.owner IS NULL OR l.owner = :owner AND l.exp > {now} THEN l.ended_token ELSE l.token END,
