@@ -52,12 +52,17 @@ static bool crew_opens(struct crew *c)
     return rc == 0;
 }
 
-static void crew_note_lease(const struct crew *c)
+static void crew_tells(const struct crew *c)
 {
     struct event e = {.process = c->process->number, .thread = SIM_HANDS, .verb = V_LEASE};
 
     e.value = c->lease_ms;
     record_return(record_invoke(&e), &e);
+    e.verb = V_SLOTS;
+    e.name = SIM_SLOTS;
+    e.value = world.slots;
+    if (world.kinds)
+        record_return(record_invoke(&e), &e);
 }
 
 static void crew_runs(struct crew *c)
@@ -70,6 +75,8 @@ static void crew_runs(struct crew *c)
         h->crew = c;
         h->now.process = c->process->number;
         h->now.thread = (uint32_t)i;
+        h->beside.process = h->now.process;
+        h->beside.thread = SIM_HANDS + 1 + (uint32_t)i;
         h->task = task_start(c->process, hand_main, h);
     }
     canceller = task_start(c->process, canceller_main, c);
@@ -84,7 +91,7 @@ static void *process_main(void *arg)
     struct process *p = c->process;
     long left;
 
-    crew_note_lease(c);
+    crew_tells(c);
     if (crew_opens(c))
         crew_runs(c);
     sqlock_close(c->m);

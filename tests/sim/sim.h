@@ -18,6 +18,7 @@
 #define SIM_HOUR   (3600 * SIM_SECOND)
 
 enum { SIM_PROCESSES = 4, SIM_HANDS = 10 };
+enum { SIM_SHARED = 0, SIM_SLOTS = 1 }; /* names that several may hold at a time, in later worlds */
 
 /* A process of a client. When it is killed, all that it has is gone. */
 struct process {
@@ -135,6 +136,9 @@ struct world {
     int64_t think_us;   /* between what a task does */
     uint32_t names, n_processes, next_number;
     bool shares; /* the first name may be shared */
+    bool kinds;  /* and its mode be changed; the second name has slots */
+    int slots;   /* so many */
+    bool lists;  /* two names may be taken at once */
     int32_t lease_most_ms, grace_ms;
 
     sqlock_fake *db;

@@ -10,6 +10,8 @@ struct world world;
 
 /* Worlds before these have found something by their draws, and keep them. */
 #define SHARES_FROM 101
+#define KINDS_FROM  201
+#define LISTS_FROM  301
 
 static void world_draw(uint64_t seed, int64_t length_us)
 {
@@ -32,6 +34,10 @@ static void world_draw(uint64_t seed, int64_t length_us)
     world.calm.most_us = world.calm.least_us + chance_between(0, 10000);
     world.weather = world.calm;
     world.trouble_until = world.now + SIM_SECOND;
+    world.kinds = seed >= KINDS_FROM;
+    if (world.kinds)
+        world.slots = (int)chance_between(2, 4);
+    world.lists = seed >= LISTS_FROM;
 }
 
 static void world_judge(struct sim_result *out)

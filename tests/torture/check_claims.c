@@ -125,7 +125,8 @@ static const struct event *settled_by(const struct book *b, const struct event *
 #define OFFERED_US INT64_C(2000000)
 
 /* Until when this may have been granted a token of which nobody else tells; e is told of such a
- * one. Another server that took over may have lost the settling, and still have the grant. */
+ * one. Another server that took over may have lost the settling, or that it was given back, and
+ * still have the grant. */
 static int64_t granted_until(const struct book *b, const struct event *x, const struct event *e)
 {
     const struct event *settled = NULL;
@@ -137,7 +138,8 @@ static int64_t granted_until(const struct book *b, const struct event *x, const 
         return settled && !forgotten_between(b, settled, e->return_us) ? settled->return_us
                                                                        : x->return_us + LINGER_US;
     }
-    if (fault_between(&b->all, x->invoke_us, x->return_us))
+    if (fault_between(&b->all, x->invoke_us, x->return_us) ||
+        (!event_ok(x) && forgotten_between(b, x, e->return_us)))
         return x->return_us + LINGER_US;
     if (x->verb == V_RUN)
         return x->return_us + b->rules->lease_ms * INT64_C(1000);

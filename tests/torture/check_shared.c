@@ -78,17 +78,27 @@ static int by_time(const void *a, const void *b)
     return order(x->at_us, y->at_us) ?: order(x->begins, y->begins) ?: order(x->span, y->span);
 }
 
-/* Who was asked for after the last step of the clock; and the first of all to be asked for. */
+/* What was granted before the last step of the clock, or loss of commits, may stand beside what
+ * came after it. */
+static int64_t excused_until(const struct book *b, int64_t now_us)
+{
+    int64_t stepped_us = faults_healed(&b->clock, now_us);
+    int64_t lost_us = faults_healed(&b->regranted, now_us);
+
+    return stepped_us > lost_us ? stepped_us : lost_us;
+}
+
+/* Who was asked for after that; and the first of all to be asked for. */
 static int64_t count_new(const struct book *b, const struct slots *s, int64_t now_us,
                          const struct span **first)
 {
-    int64_t stepped_us = faults_healed(&b->clock, now_us), n = 0;
+    int64_t excused_us = excused_until(b, now_us), n = 0;
 
     *first = &s->spans[s->open[0]];
     for (int64_t i = 0; i < s->n_open; i++) {
         const struct span *span = &s->spans[s->open[i]];
 
-        n += span->grant->sent_us > stepped_us;
+        n += span->grant->sent_us > excused_us;
         if (span->from_us < (*first)->from_us)
             *first = span;
     }
@@ -110,7 +120,7 @@ static void end_past(const struct book *b, struct slots *s, const struct span *l
         struct grant *g = s->past[i];
 
         if (late->told->return_us < g->over_us && !is_open(s, g) &&
-            !fault_between(&b->clock, g->sent_us, late->told->return_us)) {
+            excused_until(b, late->told->return_us) < g->sent_us) {
             g->over_us = late->told->return_us;
             g->over = late->told;
         }
@@ -127,12 +137,14 @@ static void judge_slots(struct book *b, struct slots *s, const struct span *late
         end_past(b, s, late);
     if (s->n_open <= slots)
         return;
-    if (count_new(b, s, late->from_us, &first) <= slots)
-        b->out->clock_overlaps++;
-    else
+    if (count_new(b, s, late->from_us, &first) > slots)
         breach(b, RULE_SLOTS, first->told, late->told,
                "%" PRId64 " held it with token %" PRId64 ", and it has %" PRId64 " slots",
                s->n_open, late->grant->token, slots);
+    else if (fault_between(&b->clock, first->grant->sent_us, late->from_us))
+        b->out->clock_overlaps++;
+    else
+        b->out->lost_overlaps++;
 }
 
 static void open_span(struct book *b, struct slots *s, int64_t span)

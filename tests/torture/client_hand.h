@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include <sqlock/async.h>
 #include <sqlock/transaction.h>
 
 #include "tests/lib/dice.h"
@@ -40,6 +41,7 @@
     X(CHANCE_SHARE, "share", 500)     /* take it shared, if it is a name for that */               \
     X(CHANCE_SLOT, "slot", 150)       /* take a slot, of the name that has some */                 \
     X(CHANCE_SWAP, "swap", 100)       /* give it back and take another one in one call */          \
+    X(CHANCE_CHANGE, "change", 300)   /* change its mode, if it is a name for that */              \
     X(CHANCE_TWO, "two", 50)          /* take two names in one call, and give both back in one */  \
     X(CHANCE_GIVE_BACK, "give-back", 200) /* release what is unsure, in place of settling it */    \
     X(CHANCE_STRICT, "strict", 100)       /* a transaction of a stricter isolation level */        \
@@ -97,6 +99,7 @@ struct hand {
     struct event now;    /* what it asks */
     struct event beside; /* and within that, as if another thread did */
     struct event *at;    /* one of these */
+    bool shares;         /* the lock that it has */
 };
 
 /* ---- what is asked and answered -------------------------------------------------------------- */
@@ -120,11 +123,28 @@ void hand_sleep(struct hand *h, int64_t ms);
 /* Long enough for a lease that is not renewed to run out. */
 void hand_oversleep(struct hand *h);
 
-/* ---- leases (client_lease.c) ----------------------------------------------------------------- */
+/* ---- leases ---------------------------------------------------------------------------------- */
 
+/* client_lease.c: get one, or another one in its place; then use that. */
 void lease_take(struct hand *h, int way); /* the value of V_ACQUIRE */
+void lease_swap(struct hand *h, sqlock_lock *lock, uint32_t name, bool manual);
+/* Whether the name is for that. Of the others, order in the queue is judged. */
+bool lease_is_shared(uint32_t name);
+
+/* client_use.c: do something with it, and give it back, mostly. Frees it. */
+void lease_use(struct hand *h, sqlock_lock *lock, uint32_t name, bool manual);
+void lease_read(struct hand *h, sqlock_lock *lock, uint32_t name);
+void lease_release(struct hand *h, sqlock_lock *lock, uint32_t name);
+/* Until it is known what became of a request, or for half a minute. True: it is ours. */
+bool lease_settle(struct hand *h, sqlock_lock *lock, uint32_t name);
+bool lease_tells(sqlock_lock *lock);
+/* The end of an operation, as an event loop does it. */
+int lease_finish(sqlock_op *op, sqlock_lock **out_lock, sqlock_error *err);
 /* Release it in the middle of something else that is asked. */
 void lease_release_beside(struct hand *h, sqlock_lock *lock, uint32_t name);
+
+/* client_change.c: from exclusive to shared, or back. True: nothing is held. */
+bool lease_change(struct hand *h, sqlock_lock **lock, uint32_t name);
 
 /* ---- transactions of the application (client_rows.c) ----------------------------------------- */
 
