@@ -262,6 +262,20 @@ static int by_place(const void *a, const void *b)
     return forks != 0 ? forks : file != 0 ? file : x->line - y->line;
 }
 
+/* SQLOCK_TEST_PART=2/3: the second of three parts, of one test in three. */
+static size_t keep_part(struct run *runs, size_t n)
+{
+    const char *text = getenv("SQLOCK_TEST_PART");
+    size_t part = 1, parts = 1, kept = 0;
+
+    if (text != NULL && *text != '\0' && sscanf(text, "%zu/%zu", &part, &parts) != 2)
+        fail_msg("SQLOCK_TEST_PART is %s, and not like 1/2", text);
+    for (size_t i = 0; i < n; i++)
+        if (i % parts == part - 1)
+            runs[kept++] = runs[i];
+    return kept;
+}
+
 int suite_run_files(const struct quirks *q, const char *prefix)
 {
     static struct run runs[TESTS_MOST];
@@ -288,6 +302,7 @@ int suite_run_files(const struct quirks *q, const char *prefix)
         runs[n++] = (struct run){.test = t, .q = q};
     }
     qsort(runs, n, sizeof *runs, by_place);
+    n = keep_part(runs, n);
     for (size_t i = 0; i < n; i++)
         tests[i] =
             (struct CMUnitTest){runs[i].test->name, world_run, world_begin, world_end, &runs[i]};

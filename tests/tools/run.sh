@@ -20,10 +20,10 @@ shift
 log_dir=$build/log
 limit_s=${SQLOCK_TEST_LIMIT:-1200}
 # Most tests wait, for leases to end: one more at a time than there are cores. While the cores are idle all the same,
-# up to twice as many. As many as that all the time make some late that look at a second of a server's.
+# up to three times as many. As many as that all the time make some late that look at a second of a server's.
 cores=$(nproc 2>/dev/null || echo 1)
 jobs=${JOBS:-$((cores + 1))}
-most_jobs=${JOBS:-$((2 * jobs))}
+most_jobs=${JOBS:-$((3 * jobs))}
 passed=0 failed=0 skipped=0
 postgres=tests/tools/pg.sh mysql=tests/tools/my.sh
 declare -A started=() # the servers, by their scripts
@@ -64,7 +64,7 @@ trap 'finish; exit 130' HUP INT TERM
 prepare_sanitizer()
 {
     local known=$build/san.supp
-    [ -z "${SAN:-}" ] || most_jobs=${JOBS:-$((cores * 3))} jobs=$most_jobs
+    [ -z "${SAN:-}" ] || jobs=${JOBS:-$((cores * 3))} most_jobs=${JOBS:-$((cores * 6))}
     case ${SAN:-} in
     address)
         grep '^leak:' tests/tools/san.supp >"$known"
@@ -168,14 +168,17 @@ report() # RESULT NAME SECONDS TEXT
     printf '%-4s %-36s %5.1fs  %s\n' "$1" "$2" "$3" "$4"
 }
 
+# An item may be a part of a program's tests: "program 1/2".
 run_item()
 {
-    local item=$1 name log rc ok bad skip begun seconds
+    local item=${1% *} part= name log rc ok bad skip begun seconds
+    [ "$item" = "$1" ] || part=${1##* }
+    export SQLOCK_TEST_PART=$part
     name=${item#"$build"/tests/}
     name=${name#tests/}
     name=${name#tools/}
     name=${name%.sh}$on
-    log=$log_dir/${name//\//-}.log
+    log=$log_dir/${name//\//-}${part:+-${part%/*}}.log
     begun=${EPOCHREALTIME/[.,]/}
     collect_reports
     case $item in
@@ -212,10 +215,10 @@ run_item()
     seconds=$((seconds / 1000000)).$((seconds % 1000000 / 100000))
     passed=$((passed + ok)) failed=$((failed + bad)) skipped=$((skipped + skip))
     if [ "$bad" = 0 ]; then
-        report ok "$name" "$seconds" "$ok passed, $skip skipped"
+        report ok "$name${part:+ $part}" "$seconds" "$ok passed, $skip skipped"
         grep '^SKIP' "$log" | sort -u
     else
-        report FAIL "$name" "$seconds" "$ok passed, $bad failed, $skip skipped"
+        report FAIL "$name${part:+ $part}" "$seconds" "$ok passed, $bad failed, $skip skipped"
         report_failures "$log"
     fi
 }
@@ -251,19 +254,22 @@ run_aside() # NUMBER ITEM
     echo "$passed $failed $skipped" >"$temp/$1.sum"
 }
 
-# Those that last longest come first, or the last one would be waited for alone.
+# Those that last longest come first, or the last one would be waited for alone. Some of them run in parts, beside
+# each other.
 longest_first() # ITEM...
 {
     printf '%s\n' "$@" | awk -v build="$build/tests/" '
-        FNR == NR { if (!/^#/) rank[$1] = ++n; next }
+        FNR == NR { if (!/^#/) { rank[$1] = ++n; parts[$1] = $2 } next }
         {
             name = $0
             if (index(name, build) == 1) name = substr(name, length(build) + 1)
-            print name in rank ? rank[name] : n + FNR, $0
+            place = name in rank ? rank[name] : n + FNR
+            if (!parts[name]) print place, $0
+            for (i = 1; i <= parts[name]; i++) print place, $0, i "/" parts[name]
         }' tests/tools/longest - | sort -n | cut -d" " -f2-
 }
 
-# Since the last call the cores had nothing to do for half of the time or more. Waiting for a disk counts as work.
+# Since the last call the cores had nothing to do for two fifths of the time or more. Waiting for a disk counts as work.
 idle_before=0 total_before=0
 cores_were_idle()
 {
@@ -271,7 +277,7 @@ cores_were_idle()
     read -r _ user nice system idle wait irq soft steal _ </proc/stat || return
     total=$((user + nice + system + idle + wait + irq + soft + steal))
     idle_before=$idle total_before=$total
-    [ $((2 * (idle - was_idle))) -ge $((total - was_total)) ]
+    [ $((5 * (idle - was_idle))) -ge $((2 * (total - was_total))) ]
 }
 
 # Until another program may begin. After each one, its first seconds show what it needs.
