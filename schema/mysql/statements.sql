@@ -180,7 +180,7 @@ SELECT 0, {UNFIT}, 0, 0, {now}, 0, NULL,
             ELSE 'a table of the schema is not InnoDB' END
 FROM DUAL
 WHERE @@global.log_bin AND (@@session.binlog_format = 'STATEMENT' OR NOT @@session.sql_log_bin)
-   OR SLEEP(0.001) = 0 AND SYSDATE(6) = NOW(6)
+   OR SYSDATE(6) = NOW(6) AND SLEEP(0.001) = 0 AND SYSDATE(6) = NOW(6)
    OR EXISTS (SELECT 1 FROM information_schema.tables t
               WHERE t.table_name IN ('{prefix}lock', '{prefix}meta', '{prefix}row', '{prefix}register',
                                      '{prefix}broken', '{prefix}waiter', '{prefix}client')
