@@ -223,7 +223,7 @@ function step_flags(    i, out) {
     for (i = 3; i <= NF && $i != "same"; i++) {
         if ($i == "gives" && $(i + 1) !~ /^now$/) die("gives what?")
         if ($i ~ /^with(out)?$/ && !((block, $(i + 1)) in number)) die($i " what?")
-        if ($i !~ /^(write|durable|aside|look|nowait|often|gives|first|with|without)$/) die("what is " $i "?")
+        if ($i !~ /^(write|durable|aside|look|nowait|often|gives|first|crowded|with|without)$/) die("what is " $i "?")
         out = out (out == "" ? "" : " | ") ($i == "look" ? "SQLOCK_STEP_ASIDE | " : "") \
             "SQLOCK_STEP_" ($i == "gives" ? "GIVES_" toupper($(++i)) : toupper($i))
         if ($i ~ /^with(out)?$/) out = out " | " (number[block, $(++i)] - 1) " << SQLOCK_STEP_PARAM_SHIFT"

@@ -89,7 +89,8 @@ struct pg_conn {
     char *prepared[SQLOCK_STMT_COUNT][2][PG_STEPS_MAX]; /* [array]; NULL: not prepared */
     uint8_t used[SQLOCK_STMT_COUNT][2][PG_STEPS_MAX];   /* 1: not for the first time any more */
     Oid *types[SQLOCK_STMT_COUNT]; /* of the script's parameters and :lazy; NULL: not read yet */
-    uint8_t looked[SQLOCK_STMT_COUNT]; /* 1: the last time the first step did nothing */
+    uint8_t looked[SQLOCK_STMT_COUNT];  /* 1: the last time the first step did nothing */
+    uint8_t crowded[SQLOCK_STMT_COUNT]; /* so many times it begins with the SQLOCK_STEP_CROWDED */
 };
 
 /* One call of a slot of the driver's tables. */

@@ -49,8 +49,9 @@ struct script_steps {
     const sqlock_step *all;
     size_t n;
     const struct pg_params *params;
-    int packets; /* several may go in one */
-    int joins;   /* and the first one has others behind it in its own */
+    int packets;  /* several may go in one */
+    int joins;    /* and the first one has others behind it in its own */
+    size_t begin; /* the first one that is sent */
 };
 
 /* It would do nothing. */
@@ -83,7 +84,7 @@ static size_t script_packet(const struct script_steps *s, size_t i, size_t numbe
 {
     const unsigned follows =
         SQLOCK_STEP_LOOK | (step_is(&s->all[i], SQLOCK_STEP_FIRST) ? 0 : SQLOCK_STEP_FIRST);
-    const int joins = s->joins && i == script_next(s, 0);
+    const int joins = s->joins && i == s->begin;
     size_t n = 0;
 
     do {
@@ -97,12 +98,37 @@ static size_t script_packet(const struct script_steps *s, size_t i, size_t numbe
     return n;
 }
 
+/* Others were at work on what the last requests were about: begin where it is locked first. It was
+ * so a moment ago, and is for so many requests more. */
+enum { CROWDED = 16 };
+
+static size_t script_begin(const struct pg_conn *c, const struct script_steps *s, sqlock_stmt stmt)
+{
+    size_t i = 0;
+
+    if (s->packets && stmt < SQLOCK_STMT_COUNT && c->crowded[stmt] > 0)
+        while (i < s->n && !step_is(&s->all[i], SQLOCK_STEP_CROWDED))
+            i++;
+    return script_next(s, i < s->n ? i : 0);
+}
+
+/* What the step (and not a look behind it) of the packet at number i has answered. */
+static void script_learn(struct pg_conn *c, const struct script_steps *s, sqlock_stmt stmt,
+                         size_t i, int answered)
+{
+    if (i == s->begin)
+        c->looked[stmt] = !answered;
+    if (i == s->begin && step_is(&s->all[i], SQLOCK_STEP_CROWDED))
+        c->crowded[stmt] = answered ? c->crowded[stmt] - 1 : 0;
+    else if (answered && step_is(&s->all[i], SQLOCK_STEP_CROWDED))
+        c->crowded[stmt] = CROWDED;
+}
+
 static struct script_steps script_steps(const struct pg_conn *c, const sqlock_script *script,
                                         sqlock_stmt stmt, int array, const struct pg_params *p)
 {
     const int packets = PG_CAP_GROUPS && !c->adopted && !c->in_tx && !array;
-
-    return (struct script_steps){
+    struct script_steps s = {
         .all = array ? script->array_steps : script->steps,
         .n = array ? script->n_array_steps : script->n_steps,
         .params = p,
@@ -110,6 +136,9 @@ static struct script_steps script_steps(const struct pg_conn *c, const sqlock_sc
         .joins = packets && stmt < SQLOCK_STMT_COUNT &&
                  ((c->looked[stmt] && !c->likely) || (script->flags & SQLOCK_REQ_ONCE)),
     };
+
+    s.begin = script_begin(c, &s, stmt);
+    return s;
 }
 
 /* The first step that returns a row ends the script. Steps before it that returned none have not
@@ -120,12 +149,12 @@ int pg_script_run(struct pg_conn *c, const struct pg_call *call, const sqlock_sc
                   size_t request)
 {
     const struct script_steps s = script_steps(c, script, stmt, array, p);
-    const size_t first = script_next(&s, 0);
     int once = (script->flags & SQLOCK_REQ_ONCE) != 0, n_rows = 0, rc = 0;
     const struct pg_call aside = {call->deadline, 0, call->err};
     size_t end, by;
 
-    for (size_t i = c->under_way ? c->at.step : first; rc == 0 && n_rows == 0 && i < s.n; i = end) {
+    for (size_t i = c->under_way ? c->at.step : s.begin; rc == 0 && n_rows == 0 && i < s.n;
+         i = end) {
         size_t numbers[PG_GROUPS_MAX], n = script_packet(&s, i, numbers, &end);
         struct pg_part parts[PG_GROUPS_MAX];
 
@@ -134,8 +163,9 @@ int pg_script_run(struct pg_conn *c, const struct pg_call *call, const sqlock_sc
         c->at.step = i;
         rc = script_run_steps(c, step_is(&s.all[i], SQLOCK_STEP_ASIDE) ? &aside : call, parts, n,
                               rows, request, &n_rows, &by);
-        if (rc == 0 && i == first && !array && stmt < SQLOCK_STMT_COUNT)
-            c->looked[stmt] = n_rows == 0 || by > (size_t)step_is(&s.all[i], SQLOCK_STEP_FIRST);
+        if (rc == 0 && !array && stmt < SQLOCK_STMT_COUNT)
+            script_learn(c, &s, stmt, i,
+                         n_rows > 0 && by <= (size_t)step_is(&s.all[i], SQLOCK_STEP_FIRST));
     }
     return rc;
 }

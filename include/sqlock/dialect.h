@@ -26,6 +26,9 @@ extern "C" {
 #define SQLOCK_STEP_GIVES_NOW 0x10u
 #define SQLOCK_STEP_FIRST 0x40u /* returns no row: it locks what the next step decides on. A driver
                                    sends both in one packet and transaction, or leaves it out */
+/* Where the last requests have come as far as this one, because others were at work, a driver may begin
+ * here. If that decides nothing, it begins with the first step again. */
+#define SQLOCK_STEP_CROWDED 0x800u
 /* Not a part of the request, but a question: if it returns a row, what was written before it must be
  * on the disk, also in a call that is lazy. Such a call is rolled back, and made anew as one that is
  * not. A driver leaves it out where commits wait anyway. */

@@ -1656,7 +1656,7 @@ FROM (VALUES (1)) one LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
 -- The second step says why nothing was granted, where that is certain: UNLIKE (other holders stand there: -1, or of N
 -- slots), FULL (all slots are taken; it names the one whose lease ends first). Else the third step makes the row, as
 -- in acquire; the fourth waits for those that write it, and the next ones have a snapshot that is younger than its
--- lock.
+-- lock. Where many come at once, a request begins with the fourth.
 -- The last step: GUARDED: the slots that are not taken are all guarded. SKIPPED: try again.
 -- It goes by the primary key, and reads all seats of the name.
 -- :step
@@ -1796,7 +1796,7 @@ WHERE d.outcome <> {SKIPPED};
 INSERT INTO {lock} (ns, name, token, idle_since)
 SELECT :ns, :name, m.fence_floor, {now} FROM {meta} m WHERE m.id = 1 AND {unwaited}
 ON CONFLICT (ns, name) DO NOTHING;
--- :step first
+-- :step first crowded
 SELECT 1 FROM {lock} l WHERE l.ns = :ns AND l.name = :name AND l.kind = 0 FOR NO KEY UPDATE OFFSET 1;
 -- :step same 1
 -- :step same 2

@@ -322,6 +322,24 @@ TEST_IF(GUARDS, test_P11_guard_of_a_shared_holder_keeps_exclusive_ones_out_and_s
     assert_true(is_free(other, "door"));
 }
 
+/* A session that meets others at a lock's row waits for it from then on. It makes the rows of new
+ * names all the same. */
+TEST_WITH(MANY_WRITERS | ADOPTION, begin_app, test_new_name_is_shared_after_a_wait_for_a_row)
+{
+    sqlock *m = open_with(w, with.connections = 2);
+
+    give(sit(m, "door", SQLOCK_SHARED));
+    for (int i = 0; i < 3; i++) {
+        app_exec(g.app, g.side->begins[0],
+                 "SELECT 1 FROM sqlock_lock WHERE name = 'door' FOR UPDATE");
+        exec_later(200, g.app, "COMMIT");
+        give(sit(m, "door", SQLOCK_SHARED));
+        await_later();
+    }
+    give(sit(m, "gate", SQLOCK_SHARED));
+    assert_int_equal(try_mode(m, "window", SQLOCK_SHARED), SQLOCK_OK);
+}
+
 TEST(test_break_ends_one_shared_holder, m, other)
 {
     sqlock_lock *first = sit(m, "door", SQLOCK_SHARED), *second = sit(m, "door", SQLOCK_SHARED);
