@@ -140,6 +140,7 @@ TEST_IF(QUEUES, test_break_ends_a_grant_that_has_not_passed_on_the_turn, m, othe
     struct waiter reader = {.m = other, .name = "door", .opts = mode_opts(SQLOCK_SHARED, 10000)};
     struct waiter writer = {.m = m, .name = "door", .opts = wait_opts(10000, 0, 0)};
     long queued = spy_runs(SQLOCK_STMT_QUEUE);
+    int broken, renewed;
 
     wait_start(&reader);
     assert_soon(spy_runs(SQLOCK_STMT_QUEUE) > queued, patience_ms(3000));
@@ -151,11 +152,13 @@ TEST_IF(QUEUES, test_break_ends_a_grant_that_has_not_passed_on_the_turn, m, othe
     pthread_join(reader.thread, NULL);
     assert_ok(reader.code, &reader.err);
     assert_soon(spy_held_back() > 0, patience_ms(3000));
-    ok(sqlock_break(m, "door", sqlock_lock_token(reader.lock), &said));
+    broken = sqlock_break(m, "door", sqlock_lock_token(reader.lock), &said);
     spy_arrive(0);
-    says(SQLOCK_ELOST, sqlock_renew(keep(reader.lock), &said));
+    renewed = sqlock_renew(keep(reader.lock), NULL);
+    pthread_join(writer.thread, NULL); /* before anything may fail */
+    assert_int_equal(broken, SQLOCK_OK);
+    assert_int_equal(renewed, SQLOCK_ELOST);
     assert_lost(reader.lock, SQLOCK_WHY_BROKEN);
-    pthread_join(writer.thread, NULL);
     assert_ok(writer.code, &writer.err);
     give(keep(writer.lock));
     says(SQLOCK_ELOST, sqlock_release(alone, &said));
