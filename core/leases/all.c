@@ -27,10 +27,12 @@ struct all {
 };
 
 /* It may be granted if it is tried again. ETIMEOUT: a short wait had no time for an answer.
- * EDEADLOCK: with what it held itself it stood in a circle, and that is given back. */
+ * EDEADLOCK: with what it held itself it stood in a circle, and that is given back. A database that
+ * is away: the try gives up at once, and the wait for one name opens the connection again. */
 static int all_may_go_on(int code)
 {
-    return many_is_refusal(code) || code == SQLOCK_ETIMEOUT || code == SQLOCK_EDEADLOCK;
+    return many_is_refusal(code) || code == SQLOCK_ETIMEOUT || code == SQLOCK_EDEADLOCK ||
+           code == SQLOCK_EUNREACH || code == SQLOCK_EREADONLY;
 }
 
 /* The first name to wait for. */

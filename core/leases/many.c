@@ -113,11 +113,22 @@ static void many_give_up(struct many *many)
     many_end(many);
 }
 
+/* The first name that failed; n: none. */
+static size_t many_first(const int *codes, size_t n)
+{
+    size_t i = 0;
+
+    while (i < n && codes[i] == 0)
+        i++;
+    return i;
+}
+
+/* Also if it was lost meanwhile: the renewal says so. */
 static int many_is_short(sqlock_lock *lock)
 {
     int64_t ttl = lock->lease.ttl, half = ttl / 2 - lease_margin(ttl);
 
-    return sqlock_lock_deadline_us(lock) - sqlock_now_us() < half;
+    return !sqlock_is_held(lock) || sqlock_lock_deadline_us(lock) - sqlock_now_us() < half;
 }
 
 static int many_lengthened(sqlock_lock *lock, sqlock_op *op, sqlock_error *err)
@@ -133,27 +144,42 @@ static int many_lengthened(sqlock_lock *lock, sqlock_op *op, sqlock_error *err)
 int many_lengthen(sqlock_lock *const *locks, size_t n, int *codes, sqlock_error *err)
 {
     struct many many = {0};
-    int rc = many_begin(&many, n, err), first = 0;
+    size_t first = n;
+    int rc = many_begin(&many, n, err);
 
-    if (rc != 0)
-        return rc;
     for (size_t i = 0; i < n; i++) {
         sqlock_op *op = NULL;
 
         if (codes[i] != 0 || !many_is_short(locks[i]))
             continue;
-        if ((codes[i] = renew_begin(locks[i], &op, first == 0 ? err : NULL)) == 0)
+        if ((codes[i] = rc) != 0) { /* no memory */
+            first = i < first ? i : first;
+            continue;
+        }
+        codes[i] = renew_begin(locks[i], &op, first == n ? err : NULL);
+        if (codes[i] == 0)
             many_add(&many, i, op);
-        else if (first == 0)
-            first = check_context(err, "acquire", locks[i]->name, locks[i]->name_len, codes[i]);
+        else if (first == n)
+            check_context(err, "acquire", locks[first = i]->name, locks[i]->name_len, codes[i]);
     }
     many_drive(&many);
-    for (size_t i = n; i-- > 0;) { /* the first failure stays in err */
-        if (many.ops[i] != NULL && (codes[i] = many_lengthened(locks[i], many.ops[i], err)) != 0)
-            first = codes[i];
+    for (size_t i = n; rc == 0 && i-- > 0;) {
+        if (many.ops[i] == NULL)
+            continue;
+        codes[i] = many_lengthened(locks[i], many.ops[i], i < first ? err : NULL);
+        if (codes[i] != 0 && i < first)
+            first = i;
     }
     many_end(&many);
-    return first;
+    return first < n ? codes[first] : 0;
+}
+
+/* None of them was begun. */
+static int many_failed(int *codes, size_t n, int rc)
+{
+    for (size_t i = 0; i < n; i++)
+        codes[i] = rc;
+    return rc;
 }
 
 int many_acquire(sqlock *m, const char *const *names, size_t n, size_t held,
@@ -165,7 +191,7 @@ int many_acquire(sqlock *m, const char *const *names, size_t n, size_t held,
     int rc = many_begin(&many, n, err), first = 0;
 
     if (rc != 0)
-        return rc;
+        return many_failed(codes, n, rc);
     for (size_t i = 0; rc == 0 && i < n; i++) {
         sqlock_acquire_opts o = many_opts(opts, i);
         sqlock_op *op = NULL;
@@ -177,7 +203,7 @@ int many_acquire(sqlock *m, const char *const *names, size_t n, size_t held,
     }
     if (rc != 0) {
         many_give_up(&many);
-        return rc;
+        return many_failed(codes, n, rc);
     }
     many_drive(&many);
     for (size_t i = n; i-- > 0;) { /* the first failure stays in err */
@@ -217,11 +243,12 @@ static int each_acquire(sqlock *m, const char *const *names, size_t n, const sql
 {
     sqlock_error late = {0};
     int rc = many_acquire(m, names, n, n, o, TIME_NEVER, locks, codes, err);
+    const size_t first = many_first(codes, n);
 
     if (o->wait_ms == 0 || many_lengthen(locks, n, codes, &late) == 0)
         return rc;
     many_drop_short(locks, n, codes);
-    return rc != 0 ? rc : error_give(err, &late);
+    return many_first(codes, n) < first ? error_give(err, &late) : rc;
 }
 
 int sqlock_acquire_each(sqlock *m, const char *const *names, size_t n,

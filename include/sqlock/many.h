@@ -29,7 +29,8 @@ extern "C" {
  * Threads:   any.
  * Returns:   0 if all are held, otherwise the code of the first name that is not, with its error. Before
  *            any I/O, and with all handles NULL:
- *            SQLOCK_EINVAL a name, a name twice, no names or too many, options
+ *            SQLOCK_EINVAL a name, a name twice, options; or no names or too many: then out_locks is not
+ *                          touched
  *            SQLOCK_EFORK, SQLOCK_ENOMEM, SQLOCK_ESYS. */
 SQLOCK_API SQLOCK_CHECKED int sqlock_acquire_each(sqlock *m, const char *const *names, size_t n,
                                    const sqlock_acquire_opts *opts, sqlock_lock **out_locks,

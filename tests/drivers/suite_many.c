@@ -265,39 +265,6 @@ TEST_AFTER(begin_list, test_P4_list_hands_out_no_lock_that_was_lost_while_it_wai
     give(lock);
 }
 
-static void *hang_later(void *none)
-{
-    sleep_ms(300);
-    spy_hold_back(SQLOCK_STMT_COUNT, INT32_MAX);
-    return none;
-}
-
-/* P8: all names but one are granted, and then nothing is answered any more. When the wait is over,
- * more than a second is left of their leases, which can neither be made longer nor given back. That
- * takes the time of one request for each of the two, and not for each name. */
-TEST_WITH(LIBRARY_THREADS, begin_list, test_P8_list_ends_in_time_where_the_database_hangs, other)
-{
-    sqlock *m = open_with(w, with.request_ms = 200);
-    sqlock_acquire_opts o = wait_opts(2500, 4000, SQLOCK_NO_RENEW);
-    sqlock_lock *lock = take(other, list.names[2]);
-    pthread_t thread;
-
-    ok(each(m, 2, 10000)); /* or the first connection is a part of it */
-    ok(end_all(2));
-    assert_int_equal(pthread_create(&thread, NULL, hang_later, NULL), 0);
-    assert_takes(
-        2400, 2500 + 2 * 200 + patience_ms(400),
-        assert_true(sqlock_acquire_each(m, list.names, NAMES, &o, list.locks, list.codes, &said)));
-    pthread_join(thread, NULL);
-    spy_arrive(0);
-    for (size_t i = 0; i < NAMES; i++)
-        assert_true(list.locks[i] == NULL || list.codes[i] == SQLOCK_EUNSURE);
-    if (list.locks[2] != NULL)
-        drop(list.locks[2]);
-    list.locks[2] = NULL;
-    give(lock);
-}
-
 /* ---- all or none ----------------------------------------------------------------------------- */
 
 TEST_AFTER(begin_list, test_P9_all_or_none_holds_none_if_one_is_refused, m, other)

@@ -2,6 +2,7 @@
  * side is made of this one: by a size that ends earlier or later, and by what is put behind it. */
 #include "tests/drivers/suite_in_transaction.h"
 
+#include <sqlock/many.h>
 #include <sqlock/migrate.h>
 #include <sqlock/register.h>
 #include <sqlock/transaction.h>
@@ -296,6 +297,29 @@ TEST_IF(LEASES_ONLY, test_break_without_notes_whose_reply_was_lost_finds_its_own
     says(SQLOCK_ELOST, sqlock_renew(lock, &said));
     assert_lost(lock, SQLOCK_WHY_BROKEN);
     assert_true(is_free(m, "nightly"));
+}
+
+/* What cannot begin is refused with the reason, and leaves no handle: here by a driver that has no
+ * request for seats. */
+TEST(test_list_that_cannot_begin_has_no_handles)
+{
+    const char *names[] = {"a", "b"};
+    sqlock_acquire_opts o = wait_opts(1000, 2000, 0);
+    struct changed *c = changed();
+    sqlock_lock *locks[2];
+    sqlock *m = NULL;
+
+    c->dialect.n_scripts = SQLOCK_STMT_SEAT;
+    ok(open_with_code(w, &c->table, &m, &said));
+    o.mode = SQLOCK_SHARED;
+    says(SQLOCK_EREFUSED, sqlock_acquire_each(m, names, 2, &o, locks, NULL, &said));
+    assert_null(locks[0]);
+    assert_null(locks[1]);
+    says(SQLOCK_EREFUSED, sqlock_acquire_all(m, names, 2, &o, locks, &said));
+    assert_null(locks[0]);
+    assert_null(locks[1]);
+    sqlock_close(m);
+    test_free(c);
 }
 
 /* Notes of breaks came later too. Without one the row forgets a break behind two others. */

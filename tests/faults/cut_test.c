@@ -3,6 +3,9 @@
 #include "tests/faults/faults.h"
 
 #include <poll.h>
+#include <pthread.h>
+
+#include <sqlock/many.h>
 
 static sqlock_error err;
 
@@ -81,6 +84,36 @@ TEST(test_loss_is_reported_at_the_deadline_when_only_replies_are_swallowed)
     assert_ok(sqlock_renew(rival, &err), &err);
     lock_give(rival);
     sqlock_lock_free(lock);
+}
+
+/* ---- away for a while --------------------------------------------------------------------------
+ */
+
+static void *let_in_later(void *none)
+{
+    sleep_ms(1000);
+    proxy_refuse(stage.proxy, 0);
+    return none;
+}
+
+/* P8: whoever waits for a list waits for a database that is away, as with one name. */
+TEST(test_list_waits_for_a_database_that_is_away)
+{
+    const char *names[] = {"a", "b", "c"};
+    sqlock_acquire_opts opts = SQLOCK_ACQUIRE_OPTS_INIT;
+    sqlock_lock *locks[3];
+    pthread_t thread;
+    sqlock *m;
+
+    stage_proxied();
+    m = stage_open_cut();
+    opts.wait_ms = 20000;
+    proxy_refuse(stage.proxy, 1);
+    proxy_cut(stage.proxy);
+    assert_int_equal(pthread_create(&thread, NULL, let_in_later, NULL), 0);
+    assert_ok(sqlock_acquire_all(m, names, 3, &opts, locks, &err), &err);
+    pthread_join(thread, NULL);
+    assert_ok(sqlock_end_each(locks, 3, NULL, &err), &err);
 }
 
 /* ---- silent for a while ---------------------------------------------------------------------- */
