@@ -176,6 +176,12 @@ int error_give_elsewhere(sqlock_error *err, const sqlock_error *from)
     return from->code;
 }
 
+int error_given_back(sqlock_error *err)
+{
+    return sqlock_error_set(err, SQLOCK_ELOST, 0,
+                            "the shared lock was given back, and the exclusive one not granted");
+}
+
 int error_contention(sqlock_error *err, int one_writer)
 {
     const int waited = strcmp(err->sqlstate, "55P03") == 0; /* too long for a lock */

@@ -11,6 +11,8 @@ void error_prefix(sqlock_error *err, const char *fmt, ...) __attribute__((format
 
 /* Set SQLOCK_ENOMEM and return it. */
 int error_nomem(sqlock_error *err);
+/* SQLOCK_ELOST of an upgrade. */
+int error_given_back(sqlock_error *err);
 
 /* Copy *from to the caller's err, which may be NULL. Returns the code of *from. */
 int error_give(sqlock_error *err, const sqlock_error *from);

@@ -213,10 +213,20 @@ static void op_end_change(sqlock_op *op, int code)
     lock_act(former);
 }
 
+/* An upgrade that has given its shared grant back, and was granted nothing, holds nothing. */
+static int op_code_of_change(sqlock_op *op, int code)
+{
+    return op->former != NULL && op->acquire.resigned && code != 0 && code != SQLOCK_EUNSURE &&
+                   code != SQLOCK_ELOST
+               ? error_given_back(&op->err)
+               : code;
+}
+
 static void op_done_locked(sqlock_op *op, int code)
 {
     assert(!op->done);
     assert(code == 0 || op->err.code == code);
+    code = op_code_of_change(op, code);
     if (op->driven_by != NULL)
         *op->driven_by = NULL; /* and no one drives it */
     op->driven_by = NULL;

@@ -181,6 +181,9 @@ static int change_check(sqlock_lock *lock, int64_t mode, sqlock_error *err)
     if (rc != 0)
         return rc;
     state = sqlock_lock_state(lock);
+    if (lock->seat >= 0 && lock->mode == SQLOCK_EXCLUSIVE)
+        return sqlock_error_set(err, SQLOCK_ESTATE, 0,
+                                "an imported lock with a slot stays as it is");
     if (lock->mode != mode)
         return sqlock_error_set(err, SQLOCK_ESTATE, 0,
                                 mode == SQLOCK_EXCLUSIVE ? "the lock is not exclusive"
@@ -189,6 +192,8 @@ static int change_check(sqlock_lock *lock, int64_t mode, sqlock_error *err)
         return sqlock_error_set(err, SQLOCK_ELOST, 0, "%s", sqlock_why_name(sqlock_lock_why(lock)));
     if (state != SQLOCK_HELD && state != SQLOCK_AT_RISK)
         return sqlock_error_set(err, SQLOCK_ESTATE, 0, "the lock is %s", sqlock_state_name(state));
+    if (renew_is_past_hold(lock))
+        return sqlock_error_set(err, SQLOCK_ESTATE, 0, "max_hold_ms has passed since the grant");
     return texts_has(lock->m->texts, SQLOCK_STMT_SEAT, err);
 }
 
@@ -307,8 +312,7 @@ int sqlock_upgrade(sqlock_lock **lock, int32_t wait_ms, sqlock_cancel *cancel, s
         change_take(lock, next);
     else
         sqlock_scope_end(&next);
-    if (rc != 0 && sqlock_lock_state(*lock) == SQLOCK_RELEASED)
-        rc = sqlock_error_set(err, SQLOCK_ELOST, 0,
-                              "the shared lock was given back, and the exclusive one not granted");
+    if (rc == SQLOCK_EUNSURE && sqlock_lock_state(*lock) == SQLOCK_RELEASED)
+        rc = error_given_back(err);
     return change_context(lock, "upgrade", rc, err);
 }

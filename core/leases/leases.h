@@ -36,6 +36,8 @@ int acquire_begin(sqlock *m, const char *name, const sqlock_acquire_opts *opts, 
  * checked. */
 int release_begin(sqlock_lock *lock, sqlock_op **out_op, sqlock_error *err);
 int renew_begin(sqlock_lock *lock, sqlock_op **out_op, sqlock_error *err);
+/* max_hold_ms has passed since the first grant. */
+int renew_is_past_hold(sqlock_lock *lock);
 /* The end of a handle, whose release returned rc. On SQLite a release waits only briefly for a
  * guard, because this thread itself may hold the guard. No one tries again later. So this settles
  * it once more, with the full time: the guard may be of another session. Returns what became of it.

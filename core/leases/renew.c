@@ -90,7 +90,7 @@ int renew_start(sqlock_lock *lock, int32_t wait_ms, sqlock_op **out_op, sqlock_e
 }
 
 /* After that time max_hold_ms is what ends the lease. */
-static int renew_is_past_hold(sqlock_lock *lock)
+int renew_is_past_hold(sqlock_lock *lock)
 {
     int too_long;
 

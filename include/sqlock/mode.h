@@ -30,7 +30,8 @@ extern "C" {
  *            SQLOCK_ELOST     it was lost before (sqlock_lock_why)
  *            SQLOCK_EBUSY, SQLOCK_EGUARDED, SQLOCK_ETIMEOUT: it is exclusive still: a transaction has locked
  *                             its row until request_ms were over, or no answer came
- *            SQLOCK_ESTATE    it is not held, or not exclusive, or a change is under way; before any I/O
+ *            SQLOCK_ESTATE    it is not held, or not exclusive, or a change is under way; or max_hold_ms have
+ *                             passed, or it was imported with a slot. Before any I/O.
  *            SQLOCK_EFORK, SQLOCK_ENOMEM, or the database's codes: it is exclusive still. */
 SQLOCK_API SQLOCK_CHECKED int sqlock_downgrade(sqlock_lock **lock, sqlock_error *err);
 
@@ -58,7 +59,7 @@ SQLOCK_API SQLOCK_CHECKED int sqlock_downgrade(sqlock_lock **lock, sqlock_error 
  *            SQLOCK_EUNSURE   a reply was lost: *lock is held still, or is UNSURE, for sqlock_settle(). What
  *                             may be granted in its place is given back, or its lease runs out
  *            SQLOCK_EINVAL    wait_ms; before any I/O
- *            SQLOCK_ESTATE    it is not held, or not shared, or a change is under way; before any I/O
+ *            SQLOCK_ESTATE    it is not held, or not shared; otherwise as above; before any I/O
  *            SQLOCK_EFORK, SQLOCK_ENOMEM, or the database's codes. */
 SQLOCK_API SQLOCK_CHECKED int sqlock_upgrade(sqlock_lock **lock, int32_t wait_ms, sqlock_cancel *cancel,
                               sqlock_error *err);

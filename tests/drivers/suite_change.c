@@ -314,6 +314,27 @@ TEST(test_longest_hold_goes_on_over_an_upgrade, m, other)
     assert_true(now_us() - begun < patience_ms(2700) * INT64_C(1000));
 }
 
+/* P7: a change is a new lease too. */
+TEST(test_P7_lock_that_is_past_its_longest_hold_is_not_changed, m)
+{
+    sqlock_acquire_opts opts = mode_opts(SQLOCK_EXCLUSIVE, 0);
+    sqlock_lock *lock;
+
+    opts.lease_ms = 10000;
+    opts.max_hold_ms = 200;
+    lock = take_with(m, "door", &opts);
+    ok(downgrade(&lock));
+    sleep_ms(300);
+    says(SQLOCK_ESTATE, upgrade(&lock, 1000));
+    assert_true(sqlock_is_held(lock));
+    give(lock);
+    opts.mode = SQLOCK_EXCLUSIVE;
+    lock = take_with(m, "door", &opts);
+    sleep_ms(300);
+    says(SQLOCK_ESTATE, downgrade(&lock));
+    give(lock);
+}
+
 TEST(test_event_loops_change_modes_too, m, other)
 {
     sqlock_lock *lock = take(m, "door"), *next;

@@ -3,6 +3,7 @@
 #include <sqlock/admin.h>
 #include <sqlock/import.h>
 #include <sqlock/many.h>
+#include <sqlock/mode.h>
 #include <sqlock/transaction.h>
 
 #include "tests/drivers/suite_in_transaction.h"
@@ -184,6 +185,8 @@ TEST(test_seat_is_imported_by_its_number, m, other)
         ok(sqlock_settle(import, 5000, &said));
         assert_int_equal(sqlock_lock_slot(import), 1);
         assert_int_equal(sqlock_lock_token(import), sqlock_lock_token(second));
+        says(SQLOCK_ESTATE, sqlock_downgrade(&import, &said)); /* in which mode it is no one said */
+        says(SQLOCK_ESTATE, sqlock_upgrade(&import, 0, NULL, &said));
         give(import);
         assert_int_equal(sqlock_settle(import_seat(other, second, 1), 5000, &said), SQLOCK_ELOST);
         assert_int_equal(sqlock_settle(import_seat(other, first, 1), 5000, &said), SQLOCK_ELOST);
