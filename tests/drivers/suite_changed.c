@@ -55,6 +55,21 @@ TEST(test_P5_settled_downgrade_of_a_lock_that_was_broken_is_lost)
     assert_true(is_free(other, "door"));
 }
 
+/* P8: whatever it has to send again, and however often: its last steps have the time of one request. */
+TEST(test_P8_upgrade_ends_in_time_where_no_release_is_answered)
+{
+    sqlock *m = open_with(w, with.request_ms = 1000);
+    sqlock_lock *lock = sit(m, "door", SQLOCK_SHARED);
+
+    spy_hold_back(SQLOCK_STMT_RELEASE, 25);
+    assert_takes(0, 2 * 1000 + patience_ms(900), says(SQLOCK_EUNSURE, upgrade(&lock, 100)));
+    spy_arrive(0);
+    if (sqlock_settle(lock, patience_ms(5000), &said) != SQLOCK_ELOST)
+        ok(sqlock_release(lock, &said));
+    drop(lock);
+    assert_soon(is_free(m, "door"), patience_ms(5000));
+}
+
 /* P5: the upgrade had given its shared lock back, and others may have had the lock since. */
 TEST(test_P5_settled_upgrade_is_not_held)
 {
