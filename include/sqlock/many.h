@@ -1,6 +1,7 @@
 /* Several locks in one call: a list of names at once, or one lock back and another one taken.
- * What goes out together costs one commit, where one call after the other costs one each. Each
- * lock has its own lease, token and handle, as if it had been acquired alone. */
+ * What goes out together costs one commit, where one call after the other costs one each. (Shared
+ * locks and slots are acquired by one commit each.) Each lock has its own lease, token and handle, as if it
+ * had been acquired alone. */
 #ifndef SQLOCK_MANY_H
 #define SQLOCK_MANY_H
 

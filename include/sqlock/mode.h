@@ -29,7 +29,7 @@ extern "C" {
  *                             only if no one had the lock in between
  *            SQLOCK_ELOST     it was lost before (sqlock_lock_why)
  *            SQLOCK_EBUSY, SQLOCK_EGUARDED, SQLOCK_ETIMEOUT: it is exclusive still: a transaction has locked
- *                             its row until request_ms were over, or no answer came
+ *                             its row, or no answer came within request_ms
  *            SQLOCK_ESTATE    it is not held, or not exclusive, or a change is under way; or max_hold_ms have
  *                             passed, or it was imported with a slot. Before any I/O.
  *            SQLOCK_EFORK, SQLOCK_ENOMEM, or the database's codes: it is exclusive still. */

@@ -82,6 +82,8 @@ SQLOCK_API void sqlock_conn_free(sqlock_conn *conn);
  *   backup, or the other half of a pool that splits reads from writes. After a restart or a
  *   failover that the manager has not met yet, it first makes the handshake with the server, for at
  *   most request_ms.
+ * - On MariaDB and MySQL a temporary table hides the one of the same name. Make none that is called
+ *   like a table of sqlock's.
  * It waits for a grant of this very name that is just being written, at most for the manager's
  * request_ms, and for nothing else.
  * Returns:   0                 held, and it stays held until the transaction ends

@@ -55,7 +55,8 @@ TEST(test_P5_settled_downgrade_of_a_lock_that_was_broken_is_lost)
     assert_true(is_free(other, "door"));
 }
 
-/* P8: whatever it has to send again, and however often: its last steps have the time of one request. */
+/* P8: whatever it has to send again, and however often: its last steps have the time of one
+ * request. */
 TEST(test_P8_upgrade_ends_in_time_where_no_release_is_answered)
 {
     sqlock *m = open_with(w, with.request_ms = 1000);
