@@ -46,8 +46,9 @@ struct majority_lock {
     atomic_int lost;
     int64_t token;
     int rc; /* of the last try */
-    char name[SQLOCK_NAME_MAX + 2], label[SQLOCK_LABEL_MAX + 2]; /* too long ones stay so */
-    sqlock_acquire_opts opts;
+    char name[SQLOCK_NAME_MAX + 2]; /* too long texts stay so */
+    char label[SQLOCK_LABEL_MAX + 2], actor[SQLOCK_ACTOR_MAX + 2];
+    sqlock_acquire_opts opts; /* its texts are those above */
     struct majority_member members[MAJORITY_MOST];
 };
 
@@ -136,7 +137,6 @@ static int majority_try(struct majority_member *x)
     int rc;
 
     opts.wait_ms = 0;
-    opts.label = l->label[0] != '\0' ? l->label : NULL;
     opts.holder = &x->holder;
     rc = sqlock_acquire(x->m, l->name, &opts, &x->handed, &x->err);
     if (rc == 0)
@@ -373,6 +373,10 @@ static majority_lock *majority_new(struct majority *set, const char *name,
     l->opts = *opts;
     snprintf(l->name, sizeof l->name, "%s", name != NULL ? name : ""); /* which is refused */
     snprintf(l->label, sizeof l->label, "%s", opts->label != NULL ? opts->label : "");
+    snprintf(l->actor, sizeof l->actor, "%s", opts->actor != NULL ? opts->actor : "");
+    l->opts.label = l->label[0] != '\0' ? l->label : NULL;
+    l->opts.actor = opts->actor != NULL ? l->actor : NULL; /* an empty one is refused */
+    l->opts.user = NULL;
     MAJORITY_EACH (l, x) {
         x->of = l;
         x->m = set->members[x - l->members];

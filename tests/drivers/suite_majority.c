@@ -186,6 +186,45 @@ MAJORITY_TEST(test_member_that_came_back_is_mended)
     ok(majority_end(&lock, &said));
 }
 
+/* Of the same actor, and shown alike. */
+static void assert_member_is_as(int i, const sqlock_info *first)
+{
+    sqlock_info info = {.size = sizeof info};
+
+    ok(sqlock_find(managers[1][i], NAME, &info, &said));
+    assert_memory_equal(info.owner, first->owner, SQLOCK_OWNER_SIZE / 2);
+    assert_string_equal(info.holder.label, first->holder.label);
+}
+
+/* The caller's options and texts are gone by then. */
+MAJORITY_TEST(test_mended_member_has_the_actor_and_label_of_the_others)
+{
+    char actor[] = "job 1742, which has a long name", label[] = "the nightly report";
+    struct majority set = members_of(0, 3, 0);
+    sqlock_acquire_opts *opts = calloc(1, sizeof *opts);
+    sqlock_info first = {.size = sizeof first};
+    majority_lock *lock = NULL;
+
+    assert_non_null(opts);
+    *opts = wait_opts(0, 0, 0);
+    opts->renew_ms = RENEW_MS;
+    opts->actor = actor;
+    opts->label = label;
+    opts->user = opts;
+    ok(majority_acquire(&set, NAME, opts, &lock, &said));
+    free(opts);
+    memset(actor, 'x', sizeof actor - 1);
+    memset(label, 'x', sizeof label - 1);
+    ok(sqlock_find(managers[1][1], NAME, &first, &said));
+    assert_non_null(strstr(first.holder.label, "the nightly report"));
+    break_member(0);
+    assert_soon(majority_count(lock) == 2, patience_ms(3000));
+    ok(majority_mend(lock, &said));
+    for (int i = 0; i < 3; i++)
+        assert_member_is_as(i, &first);
+    ok(majority_end(&lock, &said));
+}
+
 /* Who holds the mended member may have come and gone meanwhile. */
 MAJORITY_TEST(test_lock_that_was_lost_for_a_moment_stays_lost)
 {
@@ -394,6 +433,8 @@ CORE_TEST(test_wrong_majorities_are_refused, m, other)
 {
     struct majority set = {.members = {m, other}, .n = 2, .quorum = 1};
     sqlock_acquire_opts opts = wait_opts(0, 0, SQLOCK_NO_RENEW);
+    char actor[SQLOCK_ACTOR_MAX + 2] = "";
+    const int64_t mode = SQLOCK_SHARED;
     majority_lock *lock = NULL;
 
     says(SQLOCK_EINVAL, try_majority(&set, &lock));
@@ -405,6 +446,18 @@ CORE_TEST(test_wrong_majorities_are_refused, m, other)
     says(SQLOCK_EINVAL, majority_acquire(&set, "", &opts, &lock, &said));
     says(SQLOCK_EINVAL, majority_acquire(&set, NULL, &opts, &lock, &said));
     opts.lease_ms = 1;
+    says(SQLOCK_EINVAL, majority_acquire(&set, NAME, &opts, &lock, &said));
+    opts.lease_ms = 0;
+    opts.wait_ms = -5;
+    says(SQLOCK_EINVAL, majority_acquire(&set, NAME, &opts, &lock, &said));
+    opts.wait_ms = 0;
+    opts.actor = "";
+    says(SQLOCK_EINVAL, majority_acquire(&set, NAME, &opts, &lock, &said));
+    memset(actor, 'x', sizeof actor - 1);
+    opts.actor = actor;
+    says(SQLOCK_EINVAL, majority_acquire(&set, NAME, &opts, &lock, &said));
+    opts.actor = NULL;
+    opts.modes = &mode;
     says(SQLOCK_EINVAL, majority_acquire(&set, NAME, &opts, &lock, &said));
     set.members[1] = m;
     says(SQLOCK_EINVAL, try_majority(&set, &lock));
