@@ -84,6 +84,10 @@ int stripes_acquire_any(sqlock *m, const char *prefix, uint32_t n, const sqlock_
         return rc;
     o = opts != NULL ? *opts : o;
     wait_ms = o.wait_ms;
+    if (wait_ms < SQLOCK_WAIT_FOREVER)
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0,
+                                "stripes: wait_ms is %d (use 0 or more, or SQLOCK_WAIT_FOREVER)",
+                                (int)wait_ms);
     for (;;) {
         const int64_t now = sqlock_now_us();
         const uint32_t first = stripes_of(&now, sizeof now, n);

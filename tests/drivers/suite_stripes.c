@@ -117,3 +117,20 @@ CORE_TEST(test_wrong_numbers_of_stripes_are_refused, m)
     ok(stripes_acquire_any(m, prefix, STRIPES_MAX, NULL, &lock, &stripe, &said));
     keep(lock);
 }
+
+CORE_TEST(test_wrong_waits_for_a_stripe_are_refused, m)
+{
+    static const int32_t waits[] = {-2, -5, INT32_MIN};
+    sqlock_lock *lock = NULL;
+    uint32_t stripe = 0;
+
+    for (size_t i = 0; i < sizeof waits / sizeof *waits; i++) {
+        sqlock_acquire_opts opts = wait_opts(waits[i], 0, 0);
+
+        says(SQLOCK_EINVAL, stripes_acquire_key(m, "stock", 3, "x", 1, &opts, &lock, &said));
+        says(SQLOCK_EINVAL, take_any(m, waits[i], &lock, &stripe));
+        assert_non_null(strstr(said.text, "wait_ms"));
+        assert_null(lock);
+    }
+    assert_int_equal(spy_requests(SQLOCK_STMT_ACQUIRE), 0);
+}
