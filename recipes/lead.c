@@ -27,6 +27,20 @@ int lead_may_try_again(int code, const sqlock_error *err)
            (code != 0 && (err->flags & (SQLOCK_RETRY | SQLOCK_RECONNECT)) != 0);
 }
 
+struct lead_turn {
+    sqlock_work_fn lead;
+    void *user;
+    int led; /* this time it was the leader */
+};
+
+static int lead_take_turn(sqlock_lock *lock, void *turn)
+{
+    struct lead_turn *t = turn;
+
+    t->led = 1;
+    return t->lead(lock, t->user);
+}
+
 int lead_campaign(sqlock *m, const char *name, const sqlock_acquire_opts *opts, sqlock_work_fn lead,
                   void *user, sqlock_error *err)
 {
@@ -35,15 +49,19 @@ int lead_campaign(sqlock *m, const char *name, const sqlock_acquire_opts *opts, 
 
     if (opts != NULL)
         o = *opts;
+    if (lead == NULL || o.owner != NULL)
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0, "lead: it needs a function, and no owner");
     o.wait_ms = SQLOCK_WAIT_FOREVER;
     for (;;) {
-        int result = LEAD_AGAIN, rc = sqlock_with(m, name, &o, lead, user, &result, &said);
+        struct lead_turn turn = {.lead = lead, .user = user};
+        int result = LEAD_AGAIN;
+        int rc = sqlock_with(m, name, &o, lead_take_turn, &turn, &result, &said);
 
         if (result != LEAD_AGAIN)
             return 0; /* however the lock ended */
-        if (rc == 0 || rc == SQLOCK_ELOST)
+        if (rc == 0 || (rc == SQLOCK_ELOST && turn.led))
             continue;
-        if (!lead_may_try_again(rc, &said)) {
+        if (rc != SQLOCK_ELOST && !lead_may_try_again(rc, &said)) { /* lost: before it could lead */
             if (err != NULL)
                 *err = said;
             return rc;

@@ -261,6 +261,8 @@ void spy_stop_failures(sqlock_stmt stmt, int64_t until_us);
 int spy_answer(sqlock_rows *rows, size_t request, sqlock_outcome outcome);
 /* The next n renewals are told that others were granted the lock, and are not asked for. */
 void spy_deny_renewals(int n);
+/* The next n acquires hear that their owner was released before. */
+void spy_end_owners(int n);
 /* From now on so many of these requests get no answer, and do not arrive. SQLOCK_STMT_COUNT: of
  * any, and they last until their deadlines. */
 void spy_hold_back(sqlock_stmt stmt, int most);

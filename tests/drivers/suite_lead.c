@@ -165,6 +165,38 @@ TEST_IF(LIBRARY_THREADS, test_campaign_ends_as_its_leader_says, m)
     assert_true(is_free(m, NAME));
 }
 
+static void begin_and_lead(struct candidate *c, sqlock *m)
+{
+    begin(c, m);
+    await(c->leads);
+}
+
+/* Else it would send requests as fast as it can. */
+TEST_IF(LIBRARY_THREADS, test_campaign_pauses_after_a_grant_that_never_came, m)
+{
+    struct candidate one;
+
+    spy_end_owners(1);
+    assert_takes(900, patience_ms(15000), begin_and_lead(&one, m));
+    assert_int_equal(one.times, 1);
+    end(&one);
+}
+
+/* An owner is granted the lock once, and a campaign needs it again and again. */
+CORE_TEST(test_campaign_of_an_owner_is_refused, m)
+{
+    unsigned char owner[SQLOCK_OWNER_SIZE] = "0123456789abcde";
+    sqlock_acquire_opts opts = wait_opts(0, 0, 0);
+    struct candidate one = {.m = m, .resigns = LEAD_END};
+
+    opts.owner = owner;
+    says(SQLOCK_EINVAL, lead_campaign(m, NAME, &opts, lead, &one, &said));
+    opts.owner = NULL;
+    says(SQLOCK_EINVAL, lead_campaign(m, NAME, &opts, NULL, &one, &said));
+    assert_int_equal(one.times, 0);
+    assert_int_equal(spy_requests(SQLOCK_STMT_ACQUIRE), 0);
+}
+
 CORE_TEST(test_campaign_for_a_wrong_name_ends, m)
 {
     sqlock_error err = {0};

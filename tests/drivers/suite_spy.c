@@ -6,7 +6,7 @@
 static const sqlock_driver *real;
 static sqlock_driver spied;
 static atomic_int lost_stmt, dead_stmt; /* + 1 */
-static atomic_int dead_skip, denials;
+static atomic_int dead_skip, denials, ended_owners;
 static atomic_int failing_stmt; /* + 1 */
 static atomic_llong failure_at;
 static atomic_long opens, runs[SQLOCK_STMT_COUNT], requests[SQLOCK_STMT_COUNT];
@@ -102,13 +102,13 @@ int spy_answer(sqlock_rows *rows, size_t request, sqlock_outcome outcome)
                : 0;
 }
 
-/* As a statement answers that has seen a row as it was before somebody's change. */
-static int deny(size_t n, sqlock_rows *rows)
+/* Each of the requests has this outcome. */
+static int answer_all(size_t n, sqlock_rows *rows, sqlock_outcome outcome)
 {
     int rc = 0;
 
     for (size_t i = 0; rc == 0 && i < n; i++)
-        rc = spy_answer(rows, i, SQLOCK_OUT_TAKEN);
+        rc = spy_answer(rows, i, outcome);
     return rc;
 }
 
@@ -144,7 +144,12 @@ static int count_run(void *conn, const sqlock_call *call, sqlock_stmt stmt,
         return sqlock_error_db(err, "08006", 0, SQLOCK_RECONNECT, "the connection was dead");
     if (stmt == SQLOCK_STMT_RENEW && atomic_load(&denials) > 0) {
         atomic_fetch_sub(&denials, 1);
-        return deny(n, rows);
+        /* as a statement answers that has seen a row as it was before somebody's change */
+        return answer_all(n, rows, SQLOCK_OUT_TAKEN);
+    }
+    if (stmt == SQLOCK_STMT_ACQUIRE && atomic_load(&ended_owners) > 0) {
+        atomic_fetch_sub(&ended_owners, 1);
+        return answer_all(n, rows, SQLOCK_OUT_RELEASED);
     }
     if (is_held_back(conn, stmt, values, deadline, rows, err))
         return held_back.stmt == SQLOCK_STMT_COUNT ? hang(deadline, err)
@@ -161,6 +166,11 @@ static int count_run(void *conn, const sqlock_call *call, sqlock_stmt stmt,
 void spy_deny_renewals(int n)
 {
     atomic_store(&denials, n);
+}
+
+void spy_end_owners(int n)
+{
+    atomic_store(&ended_owners, n);
 }
 
 void spy_stop_failures(sqlock_stmt stmt, int64_t until_us)
@@ -189,6 +199,7 @@ void spy_start(const struct quirks *q)
     atomic_store(&lost_stmt, 0);
     atomic_store(&dead_stmt, 0);
     atomic_store(&denials, 0);
+    atomic_store(&ended_owners, 0);
     atomic_store(&failing_stmt, 0);
     held_back.on = held_back.n = 0;
     atomic_store(&opens, 0);
