@@ -9,6 +9,7 @@
 #include "cli/base/connect.h"
 #include "cli/base/file.h"
 #include "cli/base/grant.h"
+#include "cli/base/nested.h"
 #include "cli/base/output.h"
 #include "cli/base/say.h"
 #include "cli/base/signals.h"
@@ -126,8 +127,10 @@ static int acquire_take(const struct cli *cli, sqlock *m, const struct acquire *
     else if (caught != 0)
         rc = EXIT_SIGNAL + caught;
     else if (rc == SQLOCK_EBUSY || rc == SQLOCK_EGUARDED) {
-        grant_say_busy(cli, a->name, &holder, &err);
-        rc = EXIT_BUSY;
+        if ((rc = nested_busy(&a->grant)) == 0) {
+            grant_say_busy(cli, a->name, &holder, &err);
+            rc = EXIT_BUSY;
+        }
     } else {
         rc = fail_with(rc, &err);
         if (rc == EXIT_UNSURE)
@@ -166,7 +169,7 @@ static int acquire_run(struct cli *cli, int argc, char **argv)
     name_script(script, a.grant.label, GRANT_LABEL);
     if ((rc = database_open_for(cli, script, a.grant.label, &m)) != 0)
         return rc;
-    if (a.grant.wait_ms != 0 && (rc = grant_nested(m, a.name, a.grant.mode)) != 0) {
+    if (a.grant.wait_ms != 0 && (rc = nested_look(m, a.name, a.grant.mode, &a.grant)) != 0) {
         sqlock_close(m);
         return rc;
     }

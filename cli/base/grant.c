@@ -245,38 +245,6 @@ int grant_take(sqlock *m, const char *name, const sqlock_acquire_opts *opts,
     return SQLOCK_ECANCELLED;
 }
 
-struct nest {
-    const char *outer, *name;
-    int64_t mode;
-    bool found;
-};
-
-/* Its own row, and those of its slots. A shared one inside a shared one waits for no one. */
-static int nest_each(const sqlock_info *info, void *user)
-{
-    struct nest *n = user;
-    char owner[TEXT_OWNER];
-
-    if (strcmp(info->name, n->name) != 0)
-        return 1;
-    n->found |= info->holder.left_ms > 0 &&
-                strstr(n->outer, text_owner(owner, info->owner)) != NULL &&
-                (info->slot < 0 || n->mode == SQLOCK_EXCLUSIVE);
-    return 0;
-}
-
-int grant_nested(sqlock *m, const char *name, int64_t mode)
-{
-    struct nest n = {getenv("SQLOCK_OUTER"), name, mode, false};
-    sqlock_list_opts opts = SQLOCK_LIST_OPTS_INIT;
-
-    opts.prefix = name;
-    if (n.outer == NULL || sqlock_list(m, &opts, nest_each, &n, NULL) < 0 || !n.found)
-        return 0;
-    say(SAY_ERROR, "%s is held by an outer 'sqlock run': this one would wait for ever", name);
-    return EXIT_USAGE;
-}
-
 int grant_read(const struct cli *cli, int n, char **operands, struct grant_id *out)
 {
     if (n != 3 && n != 4)

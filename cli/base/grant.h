@@ -16,6 +16,7 @@ struct grant_opts {
     int64_t mode;                     /* as in sqlock_acquire_opts */
     bool has_mode;                    /* it was given */
     const char *actor;                /* NULL: none */
+    const char *nested;               /* by nested_look(): the name that cut wait_ms; NULL: none */
     char label[SQLOCK_LABEL_MAX + 1]; /* -m KEY=VALUE..., one after the other */
 };
 
@@ -52,7 +53,7 @@ enum { GRANT_TTL = 256, GRANT_GRACE, GRANT_SLOTS, GRANT_ACTOR, GRANT_LAST };
 
 #define GRANT_OPTS_INIT                                                                            \
     {                                                                                              \
-        SQLOCK_WAIT_FOREVER, 0, SQLOCK_EXCLUSIVE, false, NULL, ""                                  \
+        SQLOCK_WAIT_FOREVER, 0, SQLOCK_EXCLUSIVE, false, NULL, NULL, ""                            \
     }
 
 /* Take one of these options. False: key is none of them. A wrong value is reported, and sets
@@ -73,11 +74,6 @@ int grant_take(sqlock *m, const char *name, const sqlock_acquire_opts *opts,
  * nothing. */
 void grant_say_waiting(const char *name, const char *holder, int64_t place);
 void grant_say_given_up(const char *name, int signal, int64_t waited_ms);
-
-/* Before a wait: does a `sqlock run` around this process hold this lock? SQLOCK_OUTER has the
- * owners of all of them. Then the wait would never end. Returns EXIT_USAGE after saying so, else 0.
- * If the look fails, so will the request, and that reports it. */
-int grant_nested(sqlock *m, const char *name, int64_t mode);
 
 /* A grant, as acquire printed it. */
 struct grant_id {

@@ -8,6 +8,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "cli/base/nested.h"
 #include "cli/base/say.h"
 #include "cli/base/text.h"
 #include "cli/run/wire.h"
@@ -136,12 +137,12 @@ int held_take(struct held *held, sqlock *m, struct plan *plan, int other_fd, sql
     return rc;
 }
 
-int held_nested(const struct plan *plan, sqlock *m)
+int held_nested(struct plan *plan, sqlock *m)
 {
     int code = 0;
 
     for (int i = 0; code == 0 && i < plan->n_names; i++)
-        code = grant_nested(m, plan->names[i].text, plan->names[i].mode);
+        code = nested_look(m, plan->names[i].text, plan->names[i].mode, &plan->grant);
     return code;
 }
 

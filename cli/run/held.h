@@ -19,9 +19,8 @@ struct held {
  * sqlock_acquire_opts. */
 int held_take(struct held *held, sqlock *m, struct plan *plan, int other_fd, sqlock_holder *holder,
               int *out_signal, sqlock_error *err);
-/* Before a wait: does a run around this one hold one of them? Returns the exit code after saying
- * so. */
-int held_nested(const struct plan *plan, sqlock *m);
+/* Before a wait: nested_look() of each of them. */
+int held_nested(struct plan *plan, sqlock *m);
 
 /* Whether all are held. */
 bool held_all(const struct held *held);

@@ -14,6 +14,7 @@
 
 #include "cli/base/connect.h"
 #include "cli/base/fds.h"
+#include "cli/base/nested.h"
 #include "cli/base/say.h"
 #include "cli/base/text.h"
 #include "cli/cli.h"
@@ -78,6 +79,8 @@ static int take_refused(struct locker *l, int rc, int caught, const sqlock_holde
         return EXIT_SIGNAL + caught;
     }
     if (rc == SQLOCK_EBUSY || rc == SQLOCK_EGUARDED) {
+        if ((rc = nested_busy(&l->plan->grant)) != 0)
+            return rc;
         l->outcome->word = "busy";
         say_busy(l, holder, err);
         return l->plan->busy_exit;

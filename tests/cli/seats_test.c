@@ -57,6 +57,58 @@ TEST(test_exclusive_run_inside_a_shared_one_is_refused, ON_SQLITE)
     assert_sh("sqlock $G run -s door sqlock $G run -s door true");
 }
 
+/* It would wait for itself. One that gets a slot goes on, whoever has the others. */
+TEST(test_run_inside_runs_that_hold_all_slots_is_refused, ON_ALL)
+{
+    assert_says(64, "", "outer",
+                "timeout 20 sqlock $G run --slots 1 n sqlock $G run --slots 1 n touch $D/ran");
+    assert_says(64, "", "outer",
+                "timeout 20 sqlock $G run --slots 2 n sqlock $G run --slots 2 n "
+                "sqlock $G run --slots 2 n touch $D/ran");
+    assert_says(64, "", "outer",
+                "timeout 20 sqlock $G run --slots 1 n sqlock $G acquire --slots 1 n");
+    assert_says(64, "", "outer",
+                "timeout 20 sqlock $G run --slots 1 n "
+                "sqlock $G run -l other --slots 1 -l n touch $D/ran");
+    assert_sh("test ! -e $D/ran");
+    assert_says(75, "", "n is busy",
+                "sqlock $G run --slots 1 n sqlock $G run -n --slots 1 n touch $D/ran");
+    assert_says(0, "1\n", "",
+                "sqlock $G run --slots 2 n sqlock $G run --slots 2 n sh -c 'echo $SQLOCK_SLOT'");
+}
+
+/* A shared run, and inside it another one, while an exclusive run of others waits for so long. */
+static void inside_a_shared_one(const char *waits, const char *inner)
+{
+    sh("rm -f $D/over; sqlock $G run -s door sh -c '"
+       "{ env -u SQLOCK_OUTER sqlock $G run -w %s door true; echo >$D/over; } & "
+       "while test ! -e $D/over && sqlock $G run -n -s door true; do sleep 0.02; done; "
+       "timeout 20 sqlock $G %s'",
+       waits, inner);
+}
+
+/* It would stand behind one that waits for the outer one to end. */
+TEST(test_run_inside_a_shared_one_does_not_wait_behind_an_exclusive_one, ON_ALL)
+{
+    static const char *const inner[] = {"run -s door touch $D/ran",
+                                        "run -l other -s -l door touch $D/ran", "acquire -s door"};
+
+    for (size_t i = 0; i < sizeof inner / sizeof *inner; i++) {
+        inside_a_shared_one("60s", inner[i]);
+        assert_said(64, "", "door is held by an outer");
+    }
+    assert_sh("test ! -e $D/ran");
+    inside_a_shared_one("60s", "run -n -s door true");
+    assert_said(75, "", "door is busy");
+}
+
+/* One that gives up soon does not fail it. */
+TEST(test_run_inside_a_shared_one_outlasts_a_short_waiter, ON_ALL)
+{
+    inside_a_shared_one("300ms", "run -s door true");
+    assert_said(0, "", "busy");
+}
+
 TEST(test_numbers_of_slots_that_cannot_be_are_refused, ON_SQLITE)
 {
     assert_says(64, "", "invalid number", "sqlock $G run --slots 0 port true");
