@@ -15,13 +15,25 @@
 
 static const struct option_spec options[] = {{0, NULL, NULL, NULL}};
 
-static void print_words(const sqlock_info *info, bool is_shared)
+/* Those who hold it shared, or its slots, have rows of their own. */
+struct seat_rows {
+    const char *name;
+    json_t *rows;       /* NULL: only look */
+    bool any, any_runs; /* a row; one whose lease runs */
+};
+
+static const char *seats_state(const struct seat_rows *s, const sqlock_info *info)
+{
+    return s->any_runs ? "held" : s->any && !info->held ? "expired" : info_state(info);
+}
+
+static void print_words(const sqlock_info *info, const char *state)
 {
     char held[TEXT_DURATION], left[TEXT_DURATION], moment[TEXT_MOMENT], owner[TEXT_OWNER];
     char *name = shown_cell(info->name, info->name_len, 0), *holder = info_holder(info);
 
     printf("name        %s\n", name != NULL ? name : "?");
-    printf("state       %s\n", is_shared ? "held" : info_state(info));
+    printf("state       %s\n", state);
     printf("last token  %lld\n", (long long)info->holder.token);
     if (info->held) {
         printf("holder      %s\n", holder != NULL ? holder : "?");
@@ -55,19 +67,17 @@ static int print_seat(const sqlock_info *info, void *user)
     return ferror(stdout);
 }
 
-struct seat_rows {
-    const char *name;
-    json_t *rows;
-    bool any; /* whose lease runs */
-};
-
-static int add_seat(const sqlock_info *info, void *user)
+static int find_seat(const sqlock_info *info, void *user)
 {
     struct seat_rows *s = user;
 
     if (strcmp(info->name, s->name) != 0)
         return 1;
-    return info->slot < 0 ? 0 : json_array_append_new(s->rows, info_json(info));
+    if (info->slot < 0)
+        return 0;
+    s->any = true;
+    s->any_runs |= info->holder.left_ms > 0;
+    return s->rows == NULL ? 0 : json_array_append_new(s->rows, info_json(info));
 }
 
 static int show_seats(sqlock *m, const char *name, sqlock_list_fn fn, void *user)
@@ -118,16 +128,6 @@ static int show_queue(sqlock *m, const char *name, sqlock_waiter_fn fn, void *us
     return 0;
 }
 
-static int find_seat(const sqlock_info *info, void *user)
-{
-    struct seat_rows *s = user;
-
-    if (strcmp(info->name, s->name) != 0)
-        return 1;
-    s->any |= info->slot >= 0 && info->holder.left_ms > 0;
-    return 0;
-}
-
 static int show_words(sqlock *m, const sqlock_info *info)
 {
     struct seat_rows seats = {.name = info->name};
@@ -136,7 +136,7 @@ static int show_words(sqlock *m, const sqlock_info *info)
 
     if (rc != 0)
         return rc;
-    print_words(info, seats.any);
+    print_words(info, seats_state(&seats, info));
     if ((rc = show_seats(m, info->name, print_seat, (void *)(uintptr_t)info->name)) != 0)
         return rc;
     rc = show_queue(m, info->name, print_waiter, NULL, &read);
@@ -148,12 +148,12 @@ static int show_json(sqlock *m, const sqlock_info *info)
     json_t *out = info_json(info), *queue = json_array();
     struct seat_rows seats = {.name = info->name, .rows = json_array()};
     bool read = false;
-    int rc = show_seats(m, info->name, add_seat, &seats);
+    int rc = show_seats(m, info->name, find_seat, &seats);
 
     if (rc == 0)
         rc = show_queue(m, info->name, add_waiter, queue, &read);
-    if (rc == 0 && json_array_size(seats.rows) > 0) {
-        json_object_set_new(out, "state", json_string("held"));
+    if (rc == 0 && seats.any) {
+        json_object_set_new(out, "state", json_string(seats_state(&seats, info)));
         json_object_set(out, "holders", seats.rows);
     }
     if (rc == 0 && read)

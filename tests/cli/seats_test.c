@@ -109,6 +109,24 @@ TEST(test_run_inside_a_shared_one_outlasts_a_short_waiter, ON_ALL)
     assert_said(0, "", "busy");
 }
 
+TEST(test_what_has_run_out_is_expired_wherever_it_is_shown, ON_ALL)
+{
+    assert_sh("sqlock $G acquire -s --ttl 100ms door && "
+              "until sqlock $G ls --expired | grep -q ^door; do sleep 0.02; done");
+    assert_says(0, "\nstate       expired\n", "", "sqlock $G show door");
+    assert_says(0, ",\"state\":\"expired\",", "", "sqlock $G --json show door | tr -d ' '");
+    assert_says(0, " expired ", "", "sqlock $G ls door");
+    assert_sh("sqlock $G acquire -s door");
+    assert_says(0, "\nstate       held\n", "", "sqlock $G show door");
+    assert_says(0, "\"name\":\"door\",\"state\":\"held\",", "",
+                "sqlock $G --json show door | tr -d ' '");
+    assert_sh("sqlock $G acquire --ttl 100ms -n gate && "
+              "until sqlock $G ls --expired | grep -q ^gate; do sleep 0.02; done");
+    assert_says(0, "\nstate       expired\n", "", "sqlock $G show gate");
+    assert_says(0, "\"name\":\"gate\",\"state\":\"expired\",", "",
+                "sqlock $G --json show gate | tr -d ' '");
+}
+
 TEST(test_numbers_of_slots_that_cannot_be_are_refused, ON_SQLITE)
 {
     assert_says(64, "", "invalid number", "sqlock $G run --slots 0 port true");
