@@ -12,6 +12,7 @@
 #include "cli/base/nested.h"
 #include "cli/base/output.h"
 #include "cli/base/say.h"
+#include "cli/base/shown.h"
 #include "cli/base/signals.h"
 #include "cli/base/text.h"
 #include "cli/cli.h"
@@ -141,7 +142,10 @@ static int acquire_take(const struct cli *cli, sqlock *m, const struct acquire *
 }
 
 /* The script holds the lock: it goes on, while this process ends. Add the script's name if the
- * label has room for it, because a pid alone, which may be a shell's, says little to others. */
+ * label has room for it, because a pid alone, which may be a shell's, says little to others. The
+ * kernel cuts names at COMM_MAX bytes, also within a character. */
+enum { COMM_MAX = 15 };
+
 static void name_script(pid_t script, char *label, size_t size)
 {
     char path[64], *name;
@@ -151,6 +155,9 @@ static void name_script(pid_t script, char *label, size_t size)
     if ((name = file_text(path)) == NULL)
         return;
     name[strcspn(name, "\n")] = '\0';
+    if (strlen(name) == COMM_MAX)
+        name[shown_whole(name, COMM_MAX)] = '\0';
+    shown_mend(name);
     if (used + strlen(" script=") + strlen(name) < size)
         snprintf(label + used, size - used, "%sscript=%s", used > 0 ? " " : "", name);
     free(name);

@@ -196,3 +196,30 @@ char *shown_word(const char *text)
     strcpy(to, "'");
     return out;
 }
+
+/* ---- text that was cut ----------------------------------------------------------------------- */
+
+size_t shown_whole(const char *text, size_t len)
+{
+    const unsigned char *s = (const unsigned char *)text;
+    size_t at = len, n;
+
+    while (at > 0 && len - at < 3 && (s[at - 1] & 0xc0) == 0x80)
+        at--;
+    if (at == 0 || s[at - 1] < 0xc0)
+        return len;
+    n = s[at - 1] < 0xe0 ? 2 : s[at - 1] < 0xf0 ? 3 : 4;
+    return n > len - at + 1 ? at - 1 : len;
+}
+
+void shown_mend(char *text)
+{
+    size_t n, len = strlen(text);
+    uint32_t c;
+
+    for (; len > 0; text += n, len -= n)
+        if ((n = utf8_decode(text, len, &c)) == 0) {
+            *text = '?';
+            n = 1;
+        }
+}

@@ -18,4 +18,9 @@ char *shown_cell(const char *text, size_t len, int columns);
 /* As one word of a shell's line, quoted if necessary. */
 char *shown_word(const char *text);
 
+/* Of the bytes that were cut off a longer text: how many are whole characters. */
+size_t shown_whole(const char *text, size_t len);
+/* Put "?" in the place of each byte that is not UTF-8. */
+void shown_mend(char *text);
+
 #endif

@@ -44,6 +44,24 @@ TEST(test_acquire_is_reported_as_the_script_that_called, ON_ALL)
 }
 
 /* With -v as on a terminal, a second after it began; not to those who do not look on. */
+/* The kernel cuts it after 15 bytes, within a character too. */
+TEST(test_script_may_have_any_name, ON_SQLITE)
+{
+    static const char *const names[][2] = {
+        {"abcdefghijklmn\303\266p", "script=abcdefghijklmn\n"},
+        {"abcdefghijklm\303\266p", "script=abcdefghijklm\303\266\n"},
+        {"abcdefghijkl\360\237\224\222", "script=abcdefghijkl\n"},
+        {"latin\351", "script=latin?\n"},
+        {"\303(a", "script=?(a\n"}};
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        assert_sh("printf '#!/bin/sh\nsqlock $G acquire -n a%zu\n' >$D/'%s' && chmod +x $D/'%s'", i,
+                  names[i][0], names[i][0]);
+        assert_sh("$D/'%s'", names[i][0]);
+        assert_says(0, names[i][1], "", "sqlock $G ls a%zu", i);
+    }
+}
+
 TEST(test_waiter_learns_for_whom, ON_SQLITE)
 {
     assert_sh("sqlock $G acquire -n --ttl 1h -m job=x nightly");
