@@ -38,6 +38,17 @@ struct ls {
     bool has_head; /* of the table; a list that fails prints none */
 };
 
+/* A glob may be longer than all names. */
+static void find_prefix(struct ls *ls)
+{
+    size_t len = strcspn(ls->glob, "*?[\\");
+
+    if (len > SQLOCK_NAME_MAX)
+        len = shown_whole(ls->glob, SQLOCK_NAME_MAX);
+    memcpy(ls->prefix, ls->glob, len);
+    ls->prefix[len] = '\0';
+}
+
 static int read_options(struct cli *cli, int argc, char **argv, struct ls *ls)
 {
     struct options o;
@@ -65,7 +76,7 @@ static int read_options(struct cli *cli, int argc, char **argv, struct ls *ls)
     if (o.n > 1)
         return options_refuse(cli, "at most one GLOB (quote it, or the shell expands it)");
     if ((ls->glob = o.operands[0]) != NULL)
-        snprintf(ls->prefix, sizeof ls->prefix, "%.*s", (int)strcspn(ls->glob, "*?[\\"), ls->glob);
+        find_prefix(ls);
     return 0;
 }
 

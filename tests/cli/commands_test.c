@@ -161,6 +161,15 @@ TEST(test_ls_picks_by_glob_state_and_age, ON_ALL)
     assert_int_equal(0, atoi(sh("sqlock $G ls --older-than 1h | grep -c new")->out));
 }
 
+/* It may be cut within a character. */
+TEST(test_ls_finds_nothing_by_what_is_longer_than_a_name, ON_SQLITE)
+{
+    assert_sh("printf '\303\274%%.0s' $(seq 130) >$D/glob");
+    assert_says(0, "[]\n", "", "sqlock $G --json ls \"$(cat $D/glob)\"");
+    assert_says(0, "[]\n", "", "sqlock $G --json ls \"x$(cat $D/glob)*\"");
+    assert_says(64, "", "UTF-8", "sqlock $G ls \"$(printf 'x\303*')\"");
+}
+
 /* Its lease is over, and so is what it counts. */
 TEST(test_ls_distinguishes_what_has_run_out_from_what_is_held, ON_SQLITE)
 {
