@@ -151,7 +151,10 @@ const struct command command_once = {
             "another host that is running it; if it exits with 0, the work is done.\n"
             "\n"
             "All else is as in 'sqlock run': options, exit codes, what CMD finds, and that\n"
-            "it is stopped if the lock cannot be kept.\n",
+            "it is stopped if the lock cannot be kept.\n"
+            "\n"
+            "With --on-lost warn CMD goes on without the lock. Its run is then not written\n"
+            "down, even if it ends with 0: another host may be running it, and may fail.\n",
     .options = once_options,
     .run = run_run,
 };

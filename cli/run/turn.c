@@ -42,7 +42,12 @@ int turn_note(const struct plan *plan, struct once *once, sqlock_lock *lock, boo
         return 0;
     }
     rc = once_note(once, lock, &err);
-    if (rc == 0 || rc == SQLOCK_ELOST)
+    if (rc == SQLOCK_ELOST) {
+        say(SAY_ERROR, "%s: the lock was lost, so this run is not written down: it may run again",
+            plan->name);
+        return 0;
+    }
+    if (rc == 0)
         return 0;
     say(SAY_ERROR, "%s: the command ended well, but that is not written down: it will run again",
         plan->name);

@@ -14,7 +14,9 @@ struct outcome;
 bool turn_is_due(const struct plan *plan, sqlock *m, struct once *once, struct outcome *outcome,
                  int *out_code);
 /* The command ended with 0; signalled: after a signal that ends it, so its work may not be done.
- * Returns the exit code. A lock that was lost is reported at its release. */
+ * Returns the exit code: 0 also if the lock was lost. That makes another code at its release,
+ * unless
+ * --on-lost is warn. */
 int turn_note(const struct plan *plan, struct once *once, sqlock_lock *lock, bool signalled);
 
 #endif

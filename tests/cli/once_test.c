@@ -1,6 +1,7 @@
 /* sqlock once: a command that runs once per period, on one host. */
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "tests/cli/shell.h"
 
@@ -87,6 +88,23 @@ TEST(test_run_that_a_signal_ended_is_made_up_for, ON_SQLITE)
     wait_for("ran");
     kill(run, SIGTERM);
     assert_int_equal(child_wait(run, patience_ms(20000)), 0);
+    assert_sh("sqlock $G once " LONG " nightly " RAN);
+    assert_int_equal(times_it_ran(), 2);
+}
+
+/* Another one may run it by then, and may fail: who holds the lock writes it down. */
+TEST(test_run_that_lost_its_lock_is_made_up_for, ON_SQLITE)
+{
+    pid_t run = sh_start("exec sqlock $G once " LONG
+                         " --ttl 1s --on-lost warn nightly sh -c 'echo . >>$D/ran; "
+                         "until grep -q \"lock lost\" $D/err; do sleep 0.02; done'");
+
+    wait_for("ran");
+    assert_sh("sqlock $G break nightly --token $(sqlock $G --json ls nightly | "
+              "sed 's/.*\"token\":\\([0-9]*\\).*/\\1/')");
+    assert_int_equal(child_wait(run, patience_ms(20000)), 0);
+    assert_non_null(strstr(text_of("err"), "nightly: the lock was lost, so this run is not written "
+                                           "down"));
     assert_sh("sqlock $G once " LONG " nightly " RAN);
     assert_int_equal(times_it_ran(), 2);
 }
