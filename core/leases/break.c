@@ -128,22 +128,28 @@ static void break_failed(sqlock_op *op, int64_t now)
 
 const struct verb break_verb = {break_next, break_answered, break_failed, 0};
 
-/* A shared grant, or that of a slot, is looked for first. The lock's own row may have its token
- * too: its holder keeps the turn until it is passed on. To break that alone would leave the grant.
- */
-static int break_one(sqlock *m, struct named_request *request, int64_t token, sqlock_error *err)
+/* The lock's own row has no grant with this token, or had one (rc). In both cases a seat may have
+ * one: its holder keeps the turn, with the token of the seat, until it is passed on. */
+static int break_seat(sqlock *m, struct named_request *request, int64_t token, int rc,
+                      sqlock_error *err)
 {
-    int rc = 0;
+    sqlock_error found = {0};
+    int seated = named_seat(m, request->name, token, request->until, &request->seat, &found);
 
-    if (texts_has(m->texts, SQLOCK_STMT_SEAT, NULL) == 0)
-        rc = named_seat(m, request->name, token, request->until, &request->seat, err);
-    return rc == 0 ? named_request(m, request, err) : rc;
+    if (seated == 0 && request->seat < 0)
+        return rc;
+    if (seated == 0)
+        seated = named_request(m, request, &found);
+    if (rc != SQLOCK_ELOST && (seated == 0 || seated == SQLOCK_ELOST))
+        return rc; /* its holder has released it since */
+    return seated == 0 ? 0 : error_give(err, &found);
 }
 
 int sqlock_break(sqlock *m, const char *name, int64_t token, sqlock_error *err)
 {
     UNCANCELLED;
     struct named_request request = {"break", name, &break_verb, &token, 1, -1, 0};
+    sqlock_error said = {0};
     size_t name_len;
     int rc;
 
@@ -151,5 +157,9 @@ int sqlock_break(sqlock *m, const char *name, int64_t token, sqlock_error *err)
         (rc = check_token(token, err)) != 0)
         return rc;
     request.until = sqlock_now_us() + m->request_us; /* for all that it takes */
-    return break_one(m, &request, token, err);
+    rc = named_request(m, &request, &said);
+    if ((rc == 0 || rc == SQLOCK_EGUARDED || rc == SQLOCK_ELOST) &&
+        texts_has(m->texts, SQLOCK_STMT_SEAT, NULL) == 0)
+        rc = break_seat(m, &request, token, rc, &said);
+    return rc == 0 ? 0 : error_give(err, &said);
 }

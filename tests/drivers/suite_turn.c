@@ -133,20 +133,33 @@ TEST_IF(QUEUES, test_P23_turn_of_a_dead_waiter_is_as_short_as_an_offer, m, other
     give(shared);
 }
 
+static int count_waiter(const sqlock_waiter *waiter, void *user)
+{
+    (void)waiter;
+    ++*(int *)user;
+    return 0;
+}
+
+static int waiters_of(sqlock *m, const char *name)
+{
+    int n = 0;
+
+    ok(sqlock_list_waiters(m, name, count_waiter, &n, &said));
+    return n;
+}
+
 /* Its holder keeps the turn until it is passed on, and the lock's row has its token until then. */
 TEST_IF(QUEUES, test_break_ends_a_grant_that_has_not_passed_on_the_turn, m, other)
 {
     sqlock_lock *alone = sit(m, "door", SQLOCK_EXCLUSIVE);
     struct waiter reader = {.m = other, .name = "door", .opts = mode_opts(SQLOCK_SHARED, 10000)};
     struct waiter writer = {.m = m, .name = "door", .opts = wait_opts(10000, 0, 0)};
-    long queued = spy_runs(SQLOCK_STMT_QUEUE);
     int broken, renewed;
 
     wait_start(&reader);
-    assert_soon(spy_runs(SQLOCK_STMT_QUEUE) > queued, patience_ms(3000));
+    assert_soon(waiters_of(m, "door") == 1, patience_ms(3000));
     wait_start(&writer);
-    assert_soon(spy_runs(SQLOCK_STMT_QUEUE) > queued + 1, patience_ms(3000));
-    sleep_ms(patience_ms(100));
+    assert_soon(waiters_of(m, "door") == 2, patience_ms(3000));
     spy_hold_back(SQLOCK_STMT_LEAVE, INT32_MAX);
     ok(sqlock_break(m, "door", sqlock_lock_token(alone), &said));
     pthread_join(reader.thread, NULL);
