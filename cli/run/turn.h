@@ -14,8 +14,7 @@ struct outcome;
 bool turn_is_due(const struct plan *plan, sqlock *m, struct once *once, struct outcome *outcome,
                  int *out_code);
 /* The command ended with 0; signalled: after a signal that ends it, so its work may not be done.
- * Returns the exit code: 0 also if the lock was lost. That makes another code at its release,
- * unless
+ * Returns the exit code: 0 also if the lock was lost. Its release makes that another code, unless
  * --on-lost is warn. */
 int turn_note(const struct plan *plan, struct once *once, sqlock_lock *lock, bool signalled);
 

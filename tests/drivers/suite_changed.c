@@ -62,8 +62,8 @@ TEST(test_P8_upgrade_ends_in_time_where_no_release_is_answered)
     sqlock *m = open_with(w, with.request_ms = 1000);
     sqlock_lock *lock = sit(m, "door", SQLOCK_SHARED);
 
-    spy_hold_back(SQLOCK_STMT_RELEASE, 25);
-    assert_takes(0, 2 * 1000 + patience_ms(900), says(SQLOCK_EUNSURE, upgrade(&lock, 100)));
+    spy_hold_back(SQLOCK_STMT_RELEASE, 50);
+    assert_takes(0, 2000 + 1000 + patience_ms(900), says(SQLOCK_EUNSURE, upgrade(&lock, 2000)));
     spy_arrive(0);
     if (sqlock_settle(lock, patience_ms(5000), &said) != SQLOCK_ELOST)
         ok(sqlock_release(lock, &said));

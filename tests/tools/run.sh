@@ -21,7 +21,8 @@ log_dir=$build/log
 limit_s=${SQLOCK_TEST_LIMIT:-1200}
 # Most tests wait, for leases to end: one more at a time than there are cores. While the cores are idle all the same,
 # twice as many and one. As many as that all the time make some late that look at a second of a server's. So does
-# more than one program that keeps a core busy: these run one after the other.
+# more than one program that keeps a core busy: these run one after the other; and one that looks at no clock runs
+# beside all of it, when no other wants the core.
 cores=$(nproc 2>/dev/null || echo 1)
 jobs=${JOBS:-$((cores + 1))}
 most_jobs=${JOBS:-$((2 * jobs + 1))}
@@ -256,7 +257,7 @@ run_aside() # NUMBER ITEM
 }
 
 # Those that last longest come first, or the last one would be waited for alone. Some of them run in parts, beside
-# each other. Those that keep a core busy come before all others: busy ITEM.
+# each other. Those that keep a core busy come before all others: busy ITEM, patient ITEM.
 longest_first() # ITEM...
 {
     printf '%s\n' "$@" | awk -v build="$build/tests/" '
@@ -265,7 +266,7 @@ longest_first() # ITEM...
             name = $0
             if (index(name, build) == 1) name = substr(name, length(build) + 1)
             place = name in rank ? rank[name] : n + FNR
-            if (how[name] == "busy") print 0 + place / 1000, "busy", $0
+            if (how[name] ~ /^[a-z]/) print 0 + place / 1000, how[name], $0
             else if (!how[name]) print place, $0
             else for (i = 1; i <= how[name]; i++) print place, $0, i "/" how[name]
         }' tests/tools/longest - | sort -n | cut -d" " -f2-
@@ -295,26 +296,28 @@ wait_for_room()
 }
 
 # One after the other, beside everything else.
-run_busy() # ITEM...
+run_lane() # LANE ITEM...
 {
-    local item n=0
+    local lane=$1 item n=0
+    shift
+    [ "$lane" = busy ] || renice -n 19 -p $BASHPID >/dev/null
     for item in "$@"; do
         n=$((n + 1))
-        run_aside "busy$n" "$item"
+        run_aside "$lane$n" "$item"
     done
 }
 
 run_all() # ITEM...
 {
-    local item items busy=() sums n=0 p f s
+    local item items lane of_lane sums n=0 p f s
     mapfile -t items < <(longest_first "$@")
     rm -f "$temp"/*.sum
-    for item in "${items[@]}"; do
-        [ "${item#busy }" = "$item" ] || busy+=("${item#busy }")
+    for lane in busy patient; do
+        mapfile -t of_lane < <(printf '%s\n' "${items[@]}" | sed -n "s/^$lane //p")
+        [ ${#of_lane[@]} = 0 ] || run_lane $lane "${of_lane[@]}" &
     done
-    [ ${#busy[@]} = 0 ] || run_busy "${busy[@]}" &
     for item in "${items[@]}"; do
-        [ "${item#busy }" = "$item" ] || continue
+        case $item in "busy "* | "patient "*) continue ;; esac
         wait_for_room
         n=$((n + 1))
         run_aside $n "$item" &
