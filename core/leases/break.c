@@ -140,9 +140,13 @@ static int break_seat(sqlock *m, struct named_request *request, int64_t token, i
         return rc;
     if (seated == 0)
         seated = named_request(m, request, &found);
-    if (rc != SQLOCK_ELOST && (seated == 0 || seated == SQLOCK_ELOST))
-        return rc; /* its holder has released it since */
-    return seated == 0 ? 0 : error_give(err, &found);
+    if (rc == SQLOCK_ELOST || seated == SQLOCK_EGUARDED)
+        return seated == 0 ? 0 : error_give(err, &found);
+    if (seated == 0 || seated == SQLOCK_ELOST) /* its holder has released it since */
+        return rc;
+    return sqlock_error_set(err, SQLOCK_EUNSURE, SQLOCK_MAYBE,
+                            "broken, or the turn that its holder kept was: send it again: %.200s",
+                            found.text);
 }
 
 int sqlock_break(sqlock *m, const char *name, int64_t token, sqlock_error *err)
