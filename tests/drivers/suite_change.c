@@ -320,17 +320,17 @@ TEST(test_P7_lock_that_is_past_its_longest_hold_is_not_changed, m)
     sqlock_acquire_opts opts = mode_opts(SQLOCK_EXCLUSIVE, 0);
     sqlock_lock *lock;
 
-    opts.lease_ms = 10000;
-    opts.max_hold_ms = 200;
+    opts.lease_ms = 20000;
+    opts.max_hold_ms = patience_ms(1000);
     lock = take_with(m, "door", &opts);
     ok(downgrade(&lock));
-    sleep_ms(300);
+    sleep_ms(opts.max_hold_ms + 100);
     says(SQLOCK_ESTATE, upgrade(&lock, 1000));
     assert_true(sqlock_is_held(lock));
     give(lock);
     opts.mode = SQLOCK_EXCLUSIVE;
     lock = take_with(m, "door", &opts);
-    sleep_ms(300);
+    sleep_ms(opts.max_hold_ms + 100);
     says(SQLOCK_ESTATE, downgrade(&lock));
     give(lock);
 }
