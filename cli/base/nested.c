@@ -52,9 +52,10 @@ int nested_look(sqlock *m, const char *name, int64_t mode, struct grant_opts *g)
     }
     if (mode != SQLOCK_SHARED)
         return 0; /* others have slots, and end by themselves */
-    g->nested = name;
-    if (g->wait_ms < 0 || g->wait_ms > NESTED_WAIT_MS)
+    if (g->wait_ms < 0 || g->wait_ms > NESTED_WAIT_MS) {
         g->wait_ms = NESTED_WAIT_MS;
+        g->nested = name;
+    }
     return 0;
 }
 

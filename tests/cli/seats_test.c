@@ -100,6 +100,8 @@ TEST(test_run_inside_a_shared_one_does_not_wait_behind_an_exclusive_one, ON_ALL)
     assert_sh("test ! -e $D/ran");
     inside_a_shared_one("60s", "run -n -s door true");
     assert_said(75, "", "door is busy");
+    inside_a_shared_one("60s", "run -w 300ms -s door true"); /* its own limit is shorter */
+    assert_said(75, "", "door is busy");
 }
 
 /* One that gives up soon does not fail it. */
