@@ -20,6 +20,7 @@ void begin(const struct verb *verb, int64_t wait_us)
     s.lock.name_len = strlen("nightly");
     s.lock.pending = PENDING_ACQUIRE;
     s.lock.fd = -1;
+    s.lock.seat = -1;
     memset(s.lock.owner, 0xab, sizeof s.lock.owner);
     lease_init(&s.lock.lease, TTL, TTL / 3, 0);
     s.op = (sqlock_op){.m = &s.m, .lock = &s.lock, .verb = verb, .begun = NOW, .next_at = NOW};

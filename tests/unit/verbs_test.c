@@ -1,6 +1,7 @@
 /* The verbs of a lock's life by values alone. */
 #include <string.h>
 
+#include "core/leases/acquire.h"
 #include "core/leases/leases.h"
 #include "core/sql/rows.h"
 #include "core/sql/texts.h"
@@ -127,6 +128,21 @@ TEST(test_P5_settling_says_not_granted_only_behind_its_place)
     assert_done(SQLOCK_EBUSY);
 }
 
+/* P1, P4: its turn had run out, and others have emptied the seats. What it is granted is the lock
+ * itself, but for as long as a turn: the same request makes that a lease. */
+TEST(test_P4_grant_in_the_place_of_a_turn_is_made_a_lease)
+{
+    begin(&acquire_verb, 10 * TTL);
+    s.op.phase = ACQUIRE_TURN;
+    assert_next(SQLOCK_STMT_ACQUIRE, NOW);
+    answer(SQLOCK_OUT_DONE, NOW);
+    assert_true(!s.op.decided && s.op.unsure);
+    assert_next(SQLOCK_STMT_ACQUIRE, NOW);
+    assert_int_equal(s.op.request.values[3].i, TTL);
+    answer(SQLOCK_OUT_DONE, NOW);
+    assert_done(0);
+}
+
 /* Finds the lock free and its row locked. */
 static void begin_and_be_skipped(unsigned caps)
 {
@@ -244,6 +260,29 @@ TEST(test_release_of_a_guarded_lock_says_whether_a_guard_still_stands)
             fail_request(SQLOCK_EUNREACH, SQLOCK_RETRY, NOW);
         assert_done(guarded ? SQLOCK_EGUARDED : 0);
     }
+}
+
+/* P5: the first one found waiters. If it came twice it may be applied when they have left, and then
+ * others may be granted the lock before the pass: that is no loss. */
+TEST(test_P5_release_that_came_twice_is_no_loss)
+{
+    struct texts *texts = NULL;
+    sqlock_error err;
+
+    assert_int_equal(texts_render(&sqlock_fake_dialect, NULL, NULL, &texts, &err), 0);
+    begin_held(&release_verb);
+    s.m.texts = texts;
+    s.lock.server_end = NOW + TTL;
+    lock_change(&s.lock, LEASE_RELEASING, NOW, 0);
+    assert_next(SQLOCK_STMT_RELEASE, NOW);
+    answer(SQLOCK_OUT_QUEUED, NOW);
+    assert_next(SQLOCK_STMT_PASS, NOW);
+    answer(SQLOCK_OUT_TAKEN, NOW);
+    assert_false(s.op.decided);
+    assert_next(SQLOCK_STMT_WAS_BROKEN, NOW);
+    answer(SQLOCK_OUT_NONE, NOW);
+    assert_done(0);
+    texts_free(texts);
 }
 
 /* A withdrawal frees the lock and passes it on to no one. */
