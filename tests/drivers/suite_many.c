@@ -2,17 +2,11 @@
 #include <sqlock/admin.h>
 #include <sqlock/many.h>
 
-#include "tests/drivers/suite.h"
+#include "tests/drivers/suite_many.h"
 
-enum { NAMES = 12, CROWD = 300, ROUNDS = 4 };
+enum { ROUNDS = 4 };
 
-/* "n00" and so on, not by their keys. */
-static struct list {
-    char texts[CROWD][8];
-    const char *names[CROWD];
-    sqlock_lock *locks[CROWD];
-    int codes[CROWD];
-} list;
+struct list list;
 
 static void end_list(void)
 {
@@ -22,7 +16,7 @@ static void end_list(void)
     }
 }
 
-static void begin_list(struct world *w)
+void begin_list(struct world *w)
 {
     memset(&list, 0, sizeof list);
     for (int i = 0; i < CROWD; i++) {
@@ -32,7 +26,7 @@ static void begin_list(struct world *w)
     at_end(w, end_list);
 }
 
-static sqlock_acquire_opts quick_opts(int32_t wait_ms)
+sqlock_acquire_opts quick_opts(int32_t wait_ms)
 {
     return wait_opts(wait_ms, 60000, SQLOCK_NO_RENEW);
 }
@@ -51,12 +45,12 @@ static int all(sqlock *m, size_t n, int32_t wait_ms)
     return sqlock_acquire_all(m, list.names, n, &o, list.locks, &said);
 }
 
-static int end_all(size_t n)
+int end_all(size_t n)
 {
     return sqlock_end_each(list.locks, n, list.codes, &said);
 }
 
-static void assert_none(size_t n)
+void assert_none(size_t n)
 {
     for (size_t i = 0; i < n; i++)
         assert_null(list.locks[i]);
@@ -72,7 +66,7 @@ static void assert_held(sqlock *other, size_t i)
     assert_int_equal(info.holder.token, sqlock_lock_token(list.locks[i]));
 }
 
-static void make_rows(sqlock *m, size_t n)
+void make_rows(sqlock *m, size_t n)
 {
     ok(each(m, n, 10000));
     ok(end_all(n));
@@ -352,91 +346,6 @@ TEST_AFTER(begin_list, test_P8_all_or_none_ends_by_its_cancel_and_holds_none, m,
     give(lock);
 }
 
-/* ---- swap ------------------------------------------------------------------------------------ */
-
-static int swap(sqlock *m, sqlock_lock **lock, const char *name, int *released)
-{
-    sqlock_acquire_opts o = quick_opts(0);
-
-    return sqlock_swap(m, lock, name, &o, released, &said);
-}
-
-TEST_AFTER(begin_list, test_P2_swap_gives_one_back_and_takes_the_next, m, other)
-{
-    sqlock_lock **lock = &list.locks[0];
-    int released = -1;
-
-    ok(swap(m, lock, list.names[0], &released)); /* there is none to give back */
-    for (size_t i = 1; i < NAMES; i++) {
-        assert_int_equal(released, SQLOCK_OK);
-        assert_string_equal(sqlock_lock_name(*lock), list.names[i - 1]);
-        assert_int_equal(try_once(other, list.names[i - 1]), SQLOCK_EBUSY);
-        released = -1;
-        ok(swap(m, lock, list.names[i], &released));
-        assert_true(is_free(other, list.names[i - 1]));
-    }
-    ok(end_all(1));
-}
-
-TEST_WITH(BATCHES, begin_list, test_swap_costs_one_request_where_kinds_go_together, m)
-{
-    long grouped = spied_driver()->caps & SQLOCK_CAP_GROUPS ? 1 : 2, before;
-
-    make_rows(m, 2);
-    ok(swap(m, &list.locks[0], list.names[0], NULL));
-    before = spy_runs(-1);
-    ok(swap(m, &list.locks[0], list.names[1], NULL));
-    assert_int_equal(spy_runs(-1) - before, grouped);
-    ok(end_all(1));
-}
-
-TEST_AFTER(begin_list, test_P9_swap_for_a_name_that_is_held_gives_back_and_is_refused, m, other)
-{
-    sqlock_lock *theirs = take(other, "theirs");
-    int released = -1;
-
-    list.locks[0] = forget(take(m, "ours"));
-    says(SQLOCK_EBUSY, swap(m, &list.locks[0], "theirs", &released));
-    assert_int_equal(released, SQLOCK_OK);
-    assert_none(1);
-    assert_true(is_free(other, "ours"));
-    give(theirs);
-}
-
-TEST_AFTER(begin_list, test_P3_swap_of_a_lock_that_was_lost_says_so_and_takes_the_next, m, other)
-{
-    sqlock_lock *theirs;
-    int released = -1;
-
-    list.locks[0] = forget(take_for(m, "ours", 60000, SQLOCK_NO_RENEW));
-    ok(sqlock_break(other, "ours", sqlock_lock_token(list.locks[0]), &said));
-    theirs = take(other, "ours");
-    ok(swap(m, &list.locks[0], "next", &released));
-    assert_int_equal(released, SQLOCK_ELOST);
-    assert_state(SQLOCK_HELD, list.locks[0]);
-    ok(sqlock_renew(theirs, &said));
-    give(theirs);
-    ok(end_all(1));
-}
-
-TEST_AFTER(begin_list, test_P5_swap_whose_reply_is_lost_has_done_both, m, other)
-{
-    static const sqlock_stmt lost[] = {SQLOCK_STMT_ACQUIRE, SQLOCK_STMT_RELEASE};
-    int released = -1;
-
-    make_rows(m, 2);
-    for (size_t i = 0; i < 2; i++) {
-        ok(swap(m, &list.locks[0], list.names[0], NULL));
-        spy_lose_reply(lost[i]);
-        ok(swap(m, &list.locks[0], list.names[1], &released));
-        assert_int_equal(released, SQLOCK_OK);
-        assert_true(is_free(other, list.names[0]));
-        assert_state(SQLOCK_HELD, list.locks[0]);
-        assert_int_equal(try_once(other, list.names[1]), SQLOCK_EBUSY);
-        ok(end_all(1));
-    }
-}
-
 /* ---- arguments ------------------------------------------------------------------------------- */
 
 CORE_TEST(test_list_with_a_wrong_argument_sends_nothing, m)
@@ -464,28 +373,6 @@ CORE_TEST(test_list_with_a_wrong_argument_sends_nothing, m)
     says(SQLOCK_EINVAL, sqlock_acquire_each(m, one, 1, &o, locks, NULL, &said));
     says(SQLOCK_EINVAL, sqlock_end_each(NULL, 1, NULL, &said));
     assert_int_equal(spy_runs(-1), before);
-}
-
-CORE_TEST(test_swap_with_a_wrong_argument_keeps_the_lock, a, b)
-{
-    sqlock_lock *lock = take(a, "ours"), *same = lock, *others[2];
-    long before = spy_runs(-1);
-
-    says(SQLOCK_EINVAL, swap(a, &same, "ours", NULL));
-    says(SQLOCK_EINVAL, swap(a, &same, "", NULL));
-    says(SQLOCK_EINVAL, swap(a, &same, NULL, NULL));
-    says(SQLOCK_EINVAL, swap(b, &same, "next", NULL));
-    says(SQLOCK_EINVAL, swap(NULL, &same, "next", NULL));
-    says(SQLOCK_EINVAL, swap(a, NULL, "next", NULL));
-    assert_ptr_equal(same, lock);
-    assert_state(SQLOCK_HELD, lock);
-    others[0] = lock;
-    assert_int_equal(spy_runs(-1), before);
-    others[1] = take(b, "theirs");
-    says(SQLOCK_EINVAL, sqlock_end_each(others, 2, NULL, &said));
-    assert_state(SQLOCK_HELD, others[1]);
-    give(others[1]);
-    give(lock);
 }
 
 CORE_TEST(test_list_of_nothing_is_released, m)

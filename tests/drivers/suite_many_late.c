@@ -1,33 +1,7 @@
 /* A list of names, some of which are granted long before the others. */
 #include <sqlock/admin.h>
-#include <sqlock/many.h>
 
-#include "tests/drivers/suite.h"
-
-enum { NAMES = 12 };
-
-static struct {
-    char texts[NAMES][8];
-    const char *names[NAMES];
-    sqlock_lock *locks[NAMES];
-    int codes[NAMES];
-} late;
-
-static void end_late(void)
-{
-    for (int i = 0; i < NAMES; i++)
-        sqlock_lock_free(late.locks[i]);
-}
-
-static void begin_late(struct world *w)
-{
-    memset(&late, 0, sizeof late);
-    for (int i = 0; i < NAMES; i++) {
-        snprintf(late.texts[i], sizeof late.texts[i], "n%03d", i * 7 % NAMES);
-        late.names[i] = late.texts[i];
-    }
-    at_end(w, end_late);
-}
+#include "tests/drivers/suite_many.h"
 
 static void *hang_later(void *none)
 {
@@ -39,25 +13,25 @@ static void *hang_later(void *none)
 /* P8: all names but one are granted, and then nothing is answered any more. When the wait is over,
  * more than a second is left of their leases, which can neither be made longer nor given back. That
  * takes the time of one request for each of the two, and not for each name. */
-TEST_WITH(LIBRARY_THREADS, begin_late, test_P8_list_ends_in_time_where_the_database_hangs, other)
+TEST_WITH(LIBRARY_THREADS, begin_list, test_P8_list_ends_in_time_where_the_database_hangs, other)
 {
     sqlock *m = open_with(w, with.request_ms = 200);
     sqlock_acquire_opts o = wait_opts(2500, 4000, SQLOCK_NO_RENEW);
-    sqlock_lock *lock = take(other, late.names[2]);
+    sqlock_lock *lock = take(other, list.names[2]);
     pthread_t thread;
 
-    give(take(m, late.names[0])); /* or the first connection is a part of it */
+    give(take(m, list.names[0])); /* or the first connection is a part of it */
     assert_int_equal(pthread_create(&thread, NULL, hang_later, NULL), 0);
     assert_takes(
         2400, 2500 + 2 * 200 + patience_ms(400),
-        assert_true(sqlock_acquire_each(m, late.names, NAMES, &o, late.locks, late.codes, &said)));
+        assert_true(sqlock_acquire_each(m, list.names, NAMES, &o, list.locks, list.codes, &said)));
     pthread_join(thread, NULL);
     spy_arrive(0);
     for (size_t i = 0; i < NAMES; i++)
-        assert_true(late.locks[i] == NULL || late.codes[i] == SQLOCK_EUNSURE);
-    if (late.locks[2] != NULL)
-        drop(late.locks[2]);
-    late.locks[2] = NULL;
+        assert_true(list.locks[i] == NULL || list.codes[i] == SQLOCK_EUNSURE);
+    if (list.locks[2] != NULL)
+        drop(list.locks[2]);
+    list.locks[2] = NULL;
     give(lock);
 }
 
@@ -75,32 +49,32 @@ static void *break_and_give_later(void *arg)
     int rc;
 
     sleep_ms(300);
-    if ((rc = sqlock_find(b->m, late.names[0], &info, &err)) == 0)
-        rc = sqlock_break(b->m, late.names[0], info.holder.token, &err);
+    if ((rc = sqlock_find(b->m, list.names[0], &info, &err)) == 0)
+        rc = sqlock_break(b->m, list.names[0], info.holder.token, &err);
     sleep_ms(300);
     return sqlock_release(b->lock, &err) == 0 && rc == 0 ? arg : NULL;
 }
 
 /* One that was granted early, and lost while the call waited for another one, is not handed out.
  * The error is that of the first name which is not held. */
-TEST_AFTER(begin_late, test_list_hands_out_nothing_that_was_broken_meanwhile, m, other)
+TEST_AFTER(begin_list, test_list_hands_out_nothing_that_was_broken_meanwhile, m, other)
 {
     sqlock_acquire_opts o = wait_opts(10000, 900, 0);
-    struct breaker b = {.m = other, .lock = take(other, late.names[1])};
-    sqlock_lock *stays = take(other, late.names[2]);
+    struct breaker b = {.m = other, .lock = take(other, list.names[1])};
+    sqlock_lock *stays = take(other, list.names[2]);
     void *done = NULL;
     pthread_t thread;
 
     o.wait_ms = patience_ms(1500);
     assert_int_equal(pthread_create(&thread, NULL, break_and_give_later, &b), 0);
-    says(SQLOCK_ELOST, sqlock_acquire_each(m, late.names, 3, &o, late.locks, late.codes, &said));
+    says(SQLOCK_ELOST, sqlock_acquire_each(m, list.names, 3, &o, list.locks, list.codes, &said));
     pthread_join(thread, &done);
     assert_non_null(done);
-    assert_non_null(strstr(said.text, late.names[0]));
-    assert_null(late.locks[0]);
-    assert_int_equal(late.codes[1], SQLOCK_OK);
-    assert_int_equal(late.codes[2], SQLOCK_EBUSY);
-    ok(sqlock_end_each(late.locks, 3, NULL, &said));
+    assert_non_null(strstr(said.text, list.names[0]));
+    assert_null(list.locks[0]);
+    assert_int_equal(list.codes[1], SQLOCK_OK);
+    assert_int_equal(list.codes[2], SQLOCK_EBUSY);
+    ok(sqlock_end_each(list.locks, 3, NULL, &said));
     drop(b.lock);
     give(stays);
 }
