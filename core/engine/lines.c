@@ -78,6 +78,7 @@ void line_part(struct place *p)
     struct line *l = p->line;
 
     line_queue(p);
+    line_waits_for_seats(p, 0);
     p->line = NULL;
     if (--l->n > 0)
         return;
@@ -115,6 +116,22 @@ void line_passes(const sqlock_lock *lock, int64_t until)
 
     if (l != NULL)
         l->passing = until;
+}
+
+void line_waits_for_seats(struct place *p, int waits)
+{
+    if (waits)
+        p->line->for_seats = p;
+    else if (p->line->for_seats == p)
+        p->line->for_seats = NULL;
+}
+
+void line_seat_left(const sqlock_lock *lock)
+{
+    struct line *l = line_of(lock);
+
+    if (l != NULL && l->for_seats != NULL)
+        place_call(l->for_seats);
 }
 
 /* Who has waited alone for longest; NULL: no one does. */

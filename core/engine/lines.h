@@ -12,6 +12,7 @@ struct line {
     struct link alone;        /* struct place.in_line; who came first is first */
     size_t n;                 /* of all that wait */
     int64_t passing;          /* until then the answer of a PASS is awaited; 0: of none */
+    struct place *for_seats;  /* has the turn, and sleeps until seats are empty; NULL: no one */
     size_t ns_len, name_len;
     char ns[]; /* and name */
 };
@@ -29,6 +30,10 @@ void line_queue(struct place *p);
 struct place *line_next(const sqlock_lock *lock, int64_t now);
 /* A PASS was sent, whose answer says who has the lock; or was answered (0). */
 void line_passes(const sqlock_lock *lock, int64_t until);
+/* p has the turn, and sleeps until those with seats have gone; or it wakes (0). */
+void line_waits_for_seats(struct place *p, int waits);
+/* Someone has left a seat of the lock: who sleeps until then looks. */
+void line_seat_left(const sqlock_lock *lock);
 
 /* When someone who waits alone needs a place, and let all look for whom it is time. */
 int64_t lines_due(const sqlock *m);

@@ -237,7 +237,8 @@ int queue_call(sqlock *m, const struct answer *a, int64_t now)
     if (p == NULL)
         return 0;
     line_queue(p);
-    if (a->next_token > 0 && p->op->parked && p->op->driven_by == NULL && a->server == m->server)
+    if (a->next_token > 0 && p->op->parked && p->op->driven_by == NULL && a->server == m->server &&
+        p->line->for_seats != p)
         place_grant(p, a, now);
     else
         place_call(p);

@@ -52,6 +52,8 @@ void seats_drained(sqlock_op *op, const struct answer *a, int64_t now);
 /* The op was refused by who has a seat, or `left` of whose lease is left. Returns 0 if it waits as
  * others do. */
 int seats_wait(sqlock_op *op, int64_t left, int64_t now);
+/* It was called, or looks by itself. 0: it was not there that it slept. */
+int seats_wait_ends(sqlock_op *op);
 
 /* change.c: a grant in the place of another one. All may be called for any op. */
 

@@ -108,7 +108,8 @@ int change_send_resign(sqlock_op *op)
     op->alone = 1;
     return OP_SEND(op, SQLOCK_STMT_RELEASE, value_bytes(former->ns, former->ns_len),
                    value_bytes(former->name, former->key_len),
-                   value_bytes(former->owner, sizeof former->owner), value_int(former->token));
+                   value_bytes(former->owner, sizeof former->owner), value_int(former->token),
+                   value_int(1));
 }
 
 void change_resigned(sqlock_op *op, const struct answer *a, int64_t now)

@@ -31,7 +31,8 @@ static int passing_send_release(sqlock_op *op, int64_t token)
 
     return OP_SEND(op, SQLOCK_STMT_RELEASE, value_bytes(lock->ns, lock->ns_len),
                    value_bytes(lock->name, lock->key_len),
-                   value_bytes(lock->owner, sizeof lock->owner), value_int(token));
+                   value_bytes(lock->owner, sizeof lock->owner), value_int(token),
+                   value_int(lock->seat >= 0));
 }
 
 /* Others wait, or may. None waits for a seat's own row. */

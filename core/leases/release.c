@@ -5,8 +5,8 @@
 #include <sqlock/async.h>
 
 #include "core/engine/arguments.h"
+#include "core/engine/lines.h"
 #include "core/engine/locks.h"
-#include "core/engine/queue.h"
 #include "core/leases/calling.h"
 #include "core/leases/leases.h"
 #include "core/leases/passing.h"
@@ -103,6 +103,8 @@ static void release_done(sqlock_op *op, int64_t now)
 
     lock->pending = PENDING_NOTHING;
     lock_change(lock, LEASE_RELEASED, now, 0);
+    if (lock->seat >= 0)
+        line_seat_left(lock);
     if (lock->token == 0 && lock->queued)
         queue_give_back(lock, lock->owner); /* or its place would be granted the lock */
     if (op->phase == RELEASE_NOTIFY || op->phase == RELEASE_NEXT)

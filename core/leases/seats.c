@@ -6,13 +6,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/engine/lines.h"
 #include "core/engine/locks.h"
-#include "core/engine/queue.h"
 #include "core/leases/acquire.h"
 #include "core/leases/leases.h"
 
-#define LOOK_LEAST_US INT64_C(2000)
-#define LOOK_MOST_US  INT64_C(20000)
+#define LOOK_LEAST_US   INT64_C(2000)
+#define LOOK_MOST_US    INT64_C(50000)
+#define LOOK_HEARING_US (LOCK_TURN_US / 3) /* the turn is extended as often */
 
 int seats_send(sqlock_op *op, int64_t now)
 {
@@ -48,6 +49,8 @@ int seats_is_turn(const sqlock_op *op, const struct answer *a)
 /* If it ends without the lock, its place gives the turn back. */
 void seats_turn(sqlock_op *op, const struct answer *a, int64_t now)
 {
+    if (!op->acquire.has_turn)
+        op->acquire.turn_came = a->received;
     op->acquire.has_turn = 1;
     op->acquire.turned = a->sent;
     op->acquire.turn_left = a->left;
@@ -185,21 +188,48 @@ void seats_drained(sqlock_op *op, const struct answer *a, int64_t now)
     op_retry_at_once(op, now);
 }
 
-/* Without the turn it queues for that. With it, it looks again and again: no one else can. What was
- * granted as a lock is first made as short as a turn. */
+/* Who leaves a seat calls the one that waits for it. The longer that has waited, the less often it
+ * looks by itself. No one notifies the end of a guard (left < 0), and not every database
+ * notifies. */
+static int64_t seats_pause(const sqlock_op *op, int64_t left, int64_t now)
+{
+    const int64_t most = left >= 0 && op->m->queue.hears ? LOOK_HEARING_US : LOOK_MOST_US;
+    int64_t pause = time_max((now - op->acquire.turn_came) / 8, LOOK_LEAST_US);
+
+    pause = time_min(pause, most);
+    return left > 0 ? time_min(pause, left) : pause;
+}
+
+/* Without the turn it queues for that. With it, it sleeps until it is called, or looks: no one else
+ * can. What was granted as a lock is first made as short as a turn. */
 int seats_wait(sqlock_op *op, int64_t left, int64_t now)
 {
-    int64_t pause = LOOK_LEAST_US << (op->acquire.looks < 4 ? op->acquire.looks : 4);
+    struct place *p = op->in_queue;
+    int64_t pause;
 
     if (!op->acquire.has_turn)
         return 0;
-    op->acquire.looks++;
+    pause = seats_pause(op, left, now);
     if (op->acquire.turn_left > LOCK_TURN_US ||
         now - op->acquire.turned > time_min(op->lock->lease.ttl, LOCK_TURN_US) / 3)
         op->phase = ACQUIRE_TURN;
-    pause = time_min(pause, LOOK_MOST_US);
-    if (left > 0)
-        pause = time_min(pause, left);
-    op_again(op, now + pause);
+    if (p != NULL && p->called) { /* while it looked */
+        p->called = 0;
+        pause = time_min(pause, LOOK_LEAST_US);
+    } else if (p != NULL) {
+        p->since = p->number = 0; /* it is in the queue no more */
+        line_waits_for_seats(p, 1);
+        op->parked = 1;
+    }
+    op_again(op, time_min(now + pause, op_last_try(op)));
+    return 1;
+}
+
+int seats_wait_ends(sqlock_op *op)
+{
+    if (!op->acquire.has_turn)
+        return 0;
+    line_waits_for_seats(op->in_queue, 0);
+    op->in_queue->called = 0;
     return 1;
 }

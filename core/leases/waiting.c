@@ -185,6 +185,8 @@ void waiting_ends(sqlock_op *op, int64_t now)
     int granted = p->called && p->sent && op->m->queue.hears;
 
     op->parked = 0;
+    if (seats_wait_ends(op))
+        return;
     op->phase = granted || now >= op_last_try(op) ? ACQUIRE_GRANT : ACQUIRE_QUEUE;
     op->acquire.called = granted;
     p->called = 0;

@@ -55,7 +55,8 @@ extern "C" {
     X(GUARDED, "guarded", "b:ns b:name b:owner", 1, SQLOCK_REQ_READS)                              \
     X(RENEW, "renew", "b:ns b:name b:owner i:token i:ttl i:not_after", 1,                          \
       SQLOCK_REQ_FORGOTTEN | SQLOCK_REQ_EACH)                                                      \
-    X(RELEASE, "release", "b:ns b:name b:owner i:token", 1, SQLOCK_REQ_JOINS | SQLOCK_REQ_LAZY)    \
+    X(RELEASE, "release", "b:ns b:name b:owner i:token i:seat", 1,                                 \
+      SQLOCK_REQ_JOINS | SQLOCK_REQ_LAZY)                                                          \
     X(WITHDRAW, "withdraw", "b:ns b:name b:owner i:not_after", 1, SQLOCK_REQ_JOINS)                \
     X(BREAK, "break", "b:ns b:name i:token", 1, SQLOCK_REQ_FORGOTTEN | SQLOCK_REQ_JOINS)           \
     X(LIST, "list", "b:ns b:after b:prefix i:free i:limit", 1, SQLOCK_REQ_READS)                   \

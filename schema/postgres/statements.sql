@@ -25,6 +25,9 @@
 -- :define seat z.ns = :ns AND z.name > (:name || decode('00', 'hex')) AND z.name < (:name || decode('01', 'hex'))
 -- :define number ((get_byte(z.name, octet_length(z.name) - 3) * 65536) + (get_byte(z.name, octet_length(z.name) - 2) * 256) + get_byte(z.name, octet_length(z.name) - 1))
 -- :define numbered (:name || decode('00'::text || lpad(to_hex(x.n), 6, '0'), 'hex'))
+-- The row l is a seat, and the lock h that it is of, if someone has its turn.
+-- :define is_seat (octet_length(l.name) > 4 AND get_byte(l.name, octet_length(l.name) - 4) = 0)
+-- :define turn h.ns = l.ns AND h.name = substr(l.name, 1, octet_length(l.name) - 4) AND h.seats <> 0 AND h.exp > {now}
 -- A client that ended so long ago is forgotten.
 -- :define gone 3600000000
 -- How long it counts that someone has said where it waits with the turn.
@@ -419,14 +422,22 @@ FROM i FULL JOIN g ON g.ord = i.ord LEFT JOIN {lock} h ON h.ns = i.ns AND h.name
 -- :block release
 -- Frees the row for its exact grant, and remembers how the grant ended. So the same release, sent again, is DONE. A
 -- guard's lock is not touched: the name is granted to no one before the guard's transaction ends.
--- Always one row. As in acquire, the second step only says why nothing was freed. SKIPPED: look again. QUEUED: others
+-- Always one row. As in acquire, the third step only says why nothing was freed. SKIPPED: look again. QUEUED: others
 -- wait, so send `pass`. If the release was sent before, by a `pass` whose answer was lost, this names the next holder.
--- :step
+-- A seat's release names who has the turn, and may wait for the seat. Whom this snapshot does not show looks soon.
+-- :step without seat
 UPDATE {lock} l SET owner = NULL, exp = NULL, since = NULL, label = NULL,
     ended_owner = l.owner, ended_token = l.token, ended_why = {ENDED_RELEASED}, idle_since = {now}
 WHERE l.ns = :ns AND l.name = :name AND l.kind = 0
-  AND l.owner = :owner AND l.token = :token AND l.waiters = 0 AND {lazily}
+  AND l.owner = :owner AND l.token = :token AND l.waiters = 0 AND :seat = 0 AND {lazily}
 RETURNING 0, {DONE}, l.token, NULL::bigint, {now};
+-- :step with seat
+UPDATE {lock} l SET owner = NULL, exp = NULL, since = NULL, label = NULL,
+    ended_owner = l.owner, ended_token = l.token, ended_why = {ENDED_RELEASED}, idle_since = {now}
+WHERE l.ns = :ns AND l.name = :name AND l.kind = 0
+  AND l.owner = :owner AND l.token = :token AND l.waiters = 0 AND :seat = 1 AND {lazily}
+RETURNING 0, {DONE}, l.token, NULL::bigint, {now}, NULL::bigint, NULL::bytea, NULL::bigint,
+    (SELECT h.client FROM {lock} h WHERE {turn}), (SELECT h.owner FROM {lock} h WHERE {turn});
 -- :step look
 SELECT 0,
        CASE WHEN h.name IS NULL THEN {GONE}
@@ -456,7 +467,9 @@ UPDATE {lock} l SET owner = NULL, exp = NULL, since = NULL, label = NULL,
 FROM k
 WHERE l.ns = k.ns AND l.name = k.name AND l.kind = 0 AND l.owner = k.owner AND l.token = k.token AND l.waiters = 0
   AND (SELECT {lazily})
-RETURNING (k.ord - 1)::int, {DONE}, l.token, NULL::bigint, {now};
+RETURNING (k.ord - 1)::int, {DONE}, l.token, NULL::bigint, {now}, NULL::bigint, NULL::bytea, NULL::bigint,
+    CASE WHEN {is_seat} THEN (SELECT h.client FROM {lock} h WHERE {turn}) END,
+    CASE WHEN {is_seat} THEN (SELECT h.owner FROM {lock} h WHERE {turn}) END;
 
 -- :block withdraw
 -- The release of an acquire whose answer is not known. It gives back what this owner was granted. The request may

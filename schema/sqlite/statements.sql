@@ -45,6 +45,8 @@
 -- The lowest number of a seat that is not taken.
 -- :define seat_free (SELECT min(c.n) FROM (SELECT 0 AS n UNION ALL SELECT {seat_number} + 1 FROM {lock} s WHERE {seats} AND {seated}) c WHERE NOT EXISTS (SELECT 1 FROM {lock} s WHERE s.ns = :ns AND s.name = {seat_key} AND {seated}))
 -- The row h of the lock is free, or this owner's.
+-- The lock h of which :name is a seat, if someone has its turn.
+-- :define turn h.ns = :ns AND h.name = substr(:name, 1, length(:name) - 4) AND h.seats <> 0 AND h.exp > {now}
 -- :define turn_ours (h.owner = :owner AND h.exp > {now}) IS TRUE
 -- :define turn_free (h.owner IS NULL OR h.exp <= {now})
 -- The token of who holds it. 0: who has its row waits for the last seat to be empty, and holds nothing yet.
@@ -157,13 +159,17 @@ FROM (SELECT 1) LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
 -- Frees the row for its exact grant, and remembers how the grant ended. So the same release, sent again, is DONE. The
 -- second step answers what was done, without a look at the row, and the last one says why nothing was. QUEUED: others
 -- wait, so send `pass`. If the release was sent before, by a `pass` whose answer was lost, this names the next holder.
+-- A seat's release names who has the turn, and may wait for the seat.
 -- Always one row.
 -- :step write
 UPDATE {lock} SET owner = NULL, exp = NULL, since = NULL, label = NULL,
     ended_owner = owner, ended_token = token, ended_why = {ENDED_RELEASED}, idle_since = {now}
 WHERE ns = :ns AND name = :name AND kind = 0 AND owner = :owner AND token = :token AND waiters = 0;
 -- :step write
-SELECT 0, {DONE}, :token, NULL, {now} * 1000 WHERE changes() = 1;
+SELECT 0, {DONE}, :token, NULL, {now} * 1000, NULL, NULL, NULL,
+       CASE WHEN :seat = 1 THEN (SELECT h.client FROM {lock} h WHERE {turn}) END,
+       CASE WHEN :seat = 1 THEN (SELECT h.owner FROM {lock} h WHERE {turn}) END
+WHERE changes() = 1;
 -- :step write
 SELECT 0,
        CASE WHEN h.name IS NULL THEN {GONE}

@@ -244,6 +244,7 @@ static unsigned has(const struct quirks *q)
            (app && app->slow ? SLOW_STEP : 0) | (app && app->kill ? KILLS : 0) |
            (q->meets_deadlocks ? DEADLOCKS : 0) | (quick ? 0 : LEISURE) | BARE | FORKS |
            (q->driver()->dialect->scripts[SQLOCK_STMT_QUEUE].n_steps > 0 ? QUEUES : 0) |
+           (q->driver()->hear != NULL ? CALLS : 0) |
            (q->driver()->dialect->scripts[SQLOCK_STMT_PASS].n_steps > 0 ? PASSES : 0) |
            (q->leases_only ? LEASES_ONLY : REGISTERS | NOTES);
 }

@@ -74,6 +74,7 @@ enum {
     LEISURE = 1 << 15,         /* not in a hurry (make quick), but on the fake database */
     LIBRARY_THREADS = 1 << 18, /* managers have threads, which run callbacks */
     QUEUES = 1 << 23,          /* waiters stand in a queue of the database */
+    CALLS = 1 << 25,           /* the database calls a waiter of another program */
     PASSES = 1 << 24,          /* a release passes the lock on to who waits in its manager alone */
     BATCHES = 1 << 22,         /* requests of several callers may go out together */
     BARE = 1 << 16,            /* no need: the world begins without a schema */

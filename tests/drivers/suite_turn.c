@@ -192,3 +192,53 @@ TEST(test_waiter_gets_the_slot_that_comes_free, m, other)
     give(keep(waiter.lock));
     give(first);
 }
+
+enum { AT_ONCE = 4, QUICK_US = 10000 };
+
+/* How often in a row a writer that had waited was granted the lock as soon as the reader had left.
+ * Without a call it would look 50 ms later or more. */
+static int quick_in_a_row(sqlock *reads, sqlock *writes)
+{
+    int quick = 0;
+
+    for (int i = 0; i < 20 && quick < AT_ONCE; i++) {
+        sqlock_lock *shared = sit(reads, "door", SQLOCK_SHARED);
+        struct waiter writer = {.m = writes, .name = "door", .opts = wait_opts(10000, 0, 0)};
+        int64_t left;
+
+        wait_start(&writer);
+        sleep_ms(700);
+        left = now_us();
+        give(shared);
+        pthread_join(writer.thread, NULL);
+        assert_ok(writer.code, &writer.err);
+        quick = writer.ended_us - left < patience_ms(1) * QUICK_US ? quick + 1 : 0;
+        give(keep(writer.lock));
+    }
+    return quick;
+}
+
+TEST_IF(QUEUES, test_P22_who_leaves_a_seat_calls_the_waiter_of_its_own_program, m)
+{
+    assert_int_equal(quick_in_a_row(m, m), AT_ONCE);
+}
+
+TEST_IF(CALLS, test_P22_who_leaves_a_seat_calls_the_waiter_of_another_program, m, other)
+{
+    assert_int_equal(quick_in_a_row(m, other), AT_ONCE);
+}
+
+/* Each 2 ms it would be 1500 times. */
+TEST_IF(CALLS, test_P22_waiter_that_is_called_looks_seldom_by_itself, m, other)
+{
+    sqlock_lock *shared = sit(m, "door", SQLOCK_SHARED);
+    struct waiter writer = {.m = other, .name = "door", .opts = wait_opts(20000, 0, 0)};
+    long looks = spy_runs(SQLOCK_STMT_DRAIN);
+
+    wait_start(&writer);
+    sleep_ms(3000);
+    assert_between(2, spy_runs(SQLOCK_STMT_DRAIN) - looks, 70);
+    give(shared);
+    pthread_join(writer.thread, NULL);
+    give(keep(writer.lock));
+}

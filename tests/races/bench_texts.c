@@ -224,6 +224,7 @@ static sqlock_value parameter(const char *param, const request *r)
         {"gives", integer(1)},
         {"alive", integer(60000 * MS)},
         {"session", integer(r->session)},
+        {"seat", integer(0)},
         {"seats", integer(r->seats)},
         {"turn", integer(r->turn)},
         {"beside", bytes(r->beside != NULL ? r->beside : r->owner, sizeof r->owner)},
