@@ -112,6 +112,12 @@ again()
     launch || die "the server did not start again"
 }
 
+# One that has ended is still there until whoever started it has looked.
+lives() # PID
+{
+    kill -0 "$1" 2>/dev/null && ! grep -qs '^State:[[:space:]]*Z' /proc/"$1"/status
+}
+
 # With its children, at once.
 kill_server()
 {
@@ -119,7 +125,7 @@ kill_server()
     [ -n "$pid" ] || die "no server runs in $dir"
     # shellcheck disable=SC2046
     kill -s KILL "$pid" $(cat /proc/"$pid"/task/*/children 2>/dev/null) 2>/dev/null
-    while kill -0 "$pid" 2>/dev/null; do
+    while lives "$pid"; do
         sleep 0.05
     done
 }
@@ -131,7 +137,7 @@ end_server()
     for signal in ${pid:+$signals}; do
         kill -s "$signal" "$pid" 2>/dev/null || break
         i=0
-        while kill -0 "$pid" 2>/dev/null && [ $i -lt 100 ]; do
+        while lives "$pid" && [ $i -lt 100 ]; do
             sleep 0.1
             i=$((i + 1))
         done
