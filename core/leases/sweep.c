@@ -89,13 +89,14 @@ static int64_t sweep_top_token(const struct sweep *s)
     return top;
 }
 
-/* The keys of the page's next rows with this outcome, but no more than the limit allows. */
-static size_t sweep_find(struct sweep *s, int outcome)
+/* The keys of the page's next rows with this outcome: as many at most, and no more than the limit
+ * allows. */
+static size_t sweep_find(struct sweep *s, int outcome, size_t most)
 {
     int64_t left = s->o.limit - s->r.cleared - s->r.pruned;
     size_t n = 0, len, row = s->from;
 
-    for (; row < sqlock_rows_count(s->page) && n < s->size; row++) {
+    for (; row < sqlock_rows_count(s->page) && n < most; row++) {
         const void *bytes;
 
         if (rows_int(s->page, row, SQLOCK_COL_OUTCOME, 0) != outcome)
@@ -163,6 +164,18 @@ static int sweep_send_prune(sqlock_op *op, size_t n)
     return 1;
 }
 
+/* Say of a free lock that no one has a seat of it. It counts as idle from then on, and a later
+ * sweep prunes it. */
+static int sweep_send_drain(sqlock_op *op)
+{
+    struct sweep *s = op->work;
+    const sqlock_value none = value_bytes(op->lock->owner, sizeof op->lock->owner);
+
+    OP_SEND(op, SQLOCK_STMT_DRAIN, s->keys[0], s->keys[1], none, none);
+    op->request.rows = s->changed;
+    return 1;
+}
+
 /* How many rows the answer says were changed. */
 static int64_t sweep_count(const struct sweep *s)
 {
@@ -171,6 +184,8 @@ static int64_t sweep_count(const struct sweep *s)
 
     if (s->todo == TODO_PRUNE)
         return (int64_t)n;
+    if (s->todo == TODO_DRAIN)
+        return 0;
     for (size_t row = 0; row < n; row++)
         count += rows_int(s->changed, row, SQLOCK_COL_TOKEN, 0);
     return count;
@@ -194,7 +209,8 @@ static int sweep_is_stuck(sqlock_op *op, int64_t now)
 /* These rows of the page are done. */
 static void sweep_step(struct sweep *s, int64_t count)
 {
-    *(s->todo == TODO_REAP ? &s->r.cleared : &s->r.pruned) += count;
+    if (s->todo != TODO_DRAIN)
+        *(s->todo == TODO_REAP ? &s->r.cleared : &s->r.pruned) += count;
     if (!s->r.more)
         s->from = s->to;
     assert(s->from <= sqlock_rows_count(s->page) && s->todo < TODO_NEXT_PAGE);
@@ -209,13 +225,19 @@ static void sweep_step(struct sweep *s, int64_t count)
  * nothing to send. */
 static int sweep_send_change(sqlock_op *op)
 {
+    static const int wanted[] = {[TODO_REAP] = SQLOCK_OUT_EXPIRED,
+                                 [TODO_DRAIN] = SQLOCK_OUT_SEATED,
+                                 [TODO_PRUNE] = SQLOCK_OUT_IDLE};
     struct sweep *s = op->work;
 
-    s->sent = sweep_find(s, s->todo == TODO_REAP ? SQLOCK_OUT_EXPIRED : SQLOCK_OUT_IDLE);
-    if (s->sent == 0 || (s->o.flags & SQLOCK_REAP_DRY_RUN)) {
+    s->sent = sweep_find(s, wanted[s->todo], s->todo == TODO_DRAIN ? 1 : s->size);
+    if (s->sent == 0 || (s->o.flags & SQLOCK_REAP_DRY_RUN) ||
+        (s->todo == TODO_DRAIN && s->o.idle_ms == SQLOCK_REAP_KEEP)) {
         sweep_step(s, (int64_t)s->sent);
         return 0;
     }
+    if (s->todo == TODO_DRAIN)
+        return sweep_send_drain(op);
     return s->todo == TODO_REAP ? sweep_send_reap(op, s->sent) : sweep_send_prune(op, s->sent);
 }
 
@@ -268,7 +290,8 @@ static void sweep_answered(sqlock_op *op, const struct answer *a, int64_t now)
         sweep_note_page(s);
     } else {
         s->r.batches++;
-        sweep_adapt(s, s->sent, took, op->m->request_us);
+        if (s->todo != TODO_DRAIN)
+            sweep_adapt(s, s->sent, took, op->m->request_us);
         sweep_step(s, sweep_count(s));
         pause = s->o.pause_ms * INT64_C(1000);
     }

@@ -6,7 +6,7 @@
 #include "core/engine/op.h"
 
 /* What to do next with the page that was read last, in this order. */
-enum todo { TODO_REAP, TODO_PRUNE, TODO_NEXT_PAGE };
+enum todo { TODO_REAP, TODO_DRAIN, TODO_PRUNE, TODO_NEXT_PAGE };
 
 /* A walk over the table. */
 struct sweep {

@@ -128,11 +128,12 @@ typedef struct sqlock_reap_report {
 /* Clean the table up, in all namespaces. Clear rows whose lease ran out; a holder that still lives
  * learns SQLOCK_WHY_REAPED. Delete rows that were not used for long. No lock depends on it: an
  * expired lock is free at once, reaped or not. Leases that are renewed or taken over meanwhile
- * stay, and so do rows that are locked, guarded, or of an unknown kind; and one row for each name
- * that was shared, or had slots, last. Tokens of a name go on rising after its row was deleted. One reaper works at a time for each table, under a lease of its
- * own (the manager's default). A second one returns 0 with ran = 0. It sweeps in key order, a page
- * and a statement at a time, with pauses. Run it every few minutes or hours, from anywhere. It uses
- * one of the manager's connections.
+ * stay, and so do rows that are locked, guarded, or of an unknown kind. Of a name that was shared,
+ * or had slots, the last row goes later than the others: a sweep first notes that it has no holders
+ * left. Tokens of a name go on rising after its row was deleted. One reaper works at a time for
+ * each table, under a lease of its own (the manager's default). A second one returns 0 with ran =
+ * 0. It sweeps in key order, a page and a statement at a time, with pauses. Run it every few minutes
+ * or hours, from anywhere. It uses one of the manager's connections.
  * opts may be NULL (defaults). out may be NULL; set its size. It is filled on failure too: what it
  * counts is done. Changes of a statement whose reply was lost are not counted.
  * Threads:   any. Blocks until it is done.

@@ -629,7 +629,7 @@ ORDER BY l.ns, l.name LIMIT :limit;
 -- :block sweep
 -- A page of the whole table in key order, after (:ns, :after). It answers rows that ran out at least :grace ago
 -- (EXPIRED), rows that have been free for :idle (IDLE), and a row for the page itself (DONE): how many rows, and the
--- last key.
+-- last key. SEATED: the row is free, and its seats are pruned. Once `drain` has noted that, it is idle.
 -- The clock is read once for the page. There is no index on exp, so this goes by the primary key, and reads :limit
 -- rows, whatever they hold. MySQL 5.6 knows no WITH, so it reads them three times, all in the statement's one
 -- snapshot. It only looks, and locks nothing: reap and prune decide.
@@ -641,10 +641,12 @@ SELECT 0, {EXPIRED}, p.token, p.exp - @sqlock_t, @sqlock_t, NULL, NULL, p.name A
 FROM {page} p
 WHERE p.kind = 0 AND p.exp <= @sqlock_t - :grace
 UNION ALL
-SELECT 0, {IDLE}, p.token, p.idle_since - @sqlock_t, @sqlock_t, p.idle_since, NULL, p.name, p.ns
+SELECT 0, IF(p.seats = 0, {IDLE}, {SEATED}), p.token, p.idle_since - @sqlock_t, @sqlock_t, p.idle_since, NULL, p.name, p.ns
 FROM {page} p
-WHERE p.kind = 0 AND p.owner IS NULL AND p.waiters = 0 AND p.next_ticket = 0 AND p.seats = 0
-  AND p.idle_since <= @sqlock_t - :idle
+WHERE p.kind = 0 AND p.owner IS NULL AND p.waiters = 0 AND p.next_ticket = 0
+  AND (p.idle_since <= @sqlock_t - :idle OR p.idle_since IS NULL AND p.seats <> 0)
+  AND (p.seats = 0 OR NOT EXISTS (SELECT 1 FROM {lock} s FORCE INDEX (PRIMARY) WHERE s.ns = p.ns
+                                    AND s.name > CONCAT(p.name, X'00') AND s.name < CONCAT(p.name, X'01')))
 UNION ALL
 SELECT 0, {DONE}, c.n, NULL, @sqlock_t, NULL, NULL, z.name, z.ns
 FROM (SELECT COUNT(*) AS n FROM {page} p) c

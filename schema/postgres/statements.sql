@@ -598,7 +598,7 @@ ORDER BY l.ns, l.name LIMIT :limit;
 -- :block sweep
 -- A page of the whole table in key order, after (:ns, :after). It answers rows that ran out at least :grace ago
 -- (EXPIRED), rows that have been free for :idle (IDLE), and a row for the page itself (DONE): how many rows, and the
--- last key.
+-- last key. SEATED: the row is free, and its seats are pruned. Once `drain` has noted that, it is idle.
 -- The clock is read once for the page. There is no index on exp, so this goes by the primary key, and reads :limit
 -- rows, whatever they hold. It only looks: reap and prune decide.
 -- :step
@@ -612,10 +612,13 @@ SELECT 0, {EXPIRED}, p.token, p.exp - t.now, t.now, NULL::bigint, NULL::bytea, p
 FROM p, t
 WHERE p.kind = 0 AND p.exp <= (t.now - :grace)
 UNION ALL
-SELECT 0, {IDLE}, p.token, p.idle_since - t.now, t.now, p.idle_since, NULL, p.name, p.ns
+SELECT 0, CASE WHEN p.seats = 0 THEN {IDLE} ELSE {SEATED} END, p.token, p.idle_since - t.now, t.now, p.idle_since,
+       NULL, p.name, p.ns
 FROM p, t
-WHERE p.kind = 0 AND p.owner IS NULL AND p.waiters = 0 AND p.next_ticket = 0 AND p.seats = 0
-  AND p.idle_since <= (t.now - :idle)
+WHERE p.kind = 0 AND p.owner IS NULL AND p.waiters = 0 AND p.next_ticket = 0
+  AND (p.idle_since <= (t.now - :idle) OR p.idle_since IS NULL AND p.seats <> 0)
+  AND (p.seats = 0 OR NOT EXISTS (SELECT 1 FROM {lock} z WHERE z.ns = p.ns AND z.name > (p.name || decode('00', 'hex'))
+                                     AND z.name < (p.name || decode('01', 'hex'))))
 UNION ALL
 SELECT 0, {DONE}, (SELECT count(*) FROM p), NULL, t.now, NULL, NULL, z.name, z.ns
 FROM t LEFT JOIN (SELECT p.ns, p.name FROM p ORDER BY p.ns DESC, p.name DESC LIMIT 1) z ON true;

@@ -253,7 +253,7 @@ ORDER BY ns, name LIMIT :limit;
 -- :block sweep
 -- A page of the whole table in key order, after (:ns, :after). It answers rows that ran out at least :grace ago
 -- (EXPIRED), rows that have been free for :idle (IDLE), and a row for the page itself (DONE): how many rows, and the
--- last key.
+-- last key. SEATED: the row is free, and its seats are pruned. Once `drain` has noted that, it is idle.
 -- It only reads, and :limit rows at most: without WAL a reader keeps a commit out.
 -- :step
 WITH p AS MATERIALIZED (
@@ -266,10 +266,13 @@ SELECT 0, {EXPIRED}, p.token, (p.exp - {now}) * 1000, {now} * 1000, NULL, NULL, 
 FROM p
 WHERE p.kind = 0 AND p.exp <= {now} - :grace / 1000
 UNION ALL
-SELECT 0, {IDLE}, p.token, (p.idle_since - {now}) * 1000, {now} * 1000, p.idle_since * 1000, NULL, p.name, p.ns
+SELECT 0, CASE p.seats WHEN 0 THEN {IDLE} ELSE {SEATED} END, p.token, (p.idle_since - {now}) * 1000, {now} * 1000,
+       p.idle_since * 1000, NULL, p.name, p.ns
 FROM p
-WHERE p.kind = 0 AND p.owner IS NULL AND p.waiters = 0 AND p.next_ticket = 0 AND p.seats = 0
-  AND p.idle_since <= {now} - :idle / 1000
+WHERE p.kind = 0 AND p.owner IS NULL AND p.waiters = 0 AND p.next_ticket = 0
+  AND (p.idle_since <= {now} - :idle / 1000 OR p.idle_since IS NULL AND p.seats <> 0)
+  AND (p.seats = 0 OR NOT EXISTS (SELECT 1 FROM {lock} s WHERE s.ns = p.ns AND s.name > CAST(p.name || x'00' AS BLOB)
+                                     AND s.name < CAST(p.name || x'01' AS BLOB)))
 UNION ALL
 SELECT 0, {DONE}, (SELECT count(*) FROM p), NULL, {now} * 1000, NULL, NULL, z.name, z.ns
 FROM (SELECT 1) LEFT JOIN (SELECT ns, name FROM p ORDER BY ns DESC, name DESC LIMIT 1) z;

@@ -1,5 +1,6 @@
 /* Reaping: what ran out is cleared, what nobody uses is pruned, nothing else (P2, P3, P10). */
 #include "tests/drivers/suite_reap.h"
+#include "tests/drivers/suite_seats.h"
 
 /* ---- clearing -------------------------------------------------------------------------------- */
 
@@ -112,6 +113,46 @@ TEST(test_reap_does_not_prune_what_it_just_cleared, m)
     age(w, 3 * HOUR_MS);
     assert_int_equal(reap_idle(m).pruned, 1);
     assert_between(token + 1, token_of(m, "dead"), SQLOCK_TOKEN_MAX);
+}
+
+/* The seats go first. Then the row says that there are none, and is idle from then on. */
+TEST(test_reap_prunes_what_was_shared, m)
+{
+    static const int64_t modes[] = {SQLOCK_SHARED, SQLOCK_SLOTS(2)};
+
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+        sqlock_lock *lock = sit(m, "door", modes[i]);
+        int64_t token = sqlock_lock_token(lock);
+
+        give(lock);
+        age(w, 3 * HOUR_MS);
+        assert_int_equal(reap_idle(m).pruned, 1);
+        age(w, 3 * HOUR_MS);
+        assert_int_equal(
+            reap_with(m, with.idle_ms = SQLOCK_REAP_IDLE_MIN_MS, with.flags = SQLOCK_REAP_DRY_RUN)
+                .pruned,
+            0);
+        assert_int_equal(reap_idle(m).pruned, 0);
+        age(w, 3 * HOUR_MS);
+        assert_int_equal(reap_idle(m).pruned, 1);
+        assert_int_equal(count_rows(m).rows, 0);
+        assert_between(token + 1, token_of(m, "door"), SQLOCK_TOKEN_MAX);
+    }
+}
+
+TEST(test_reap_leaves_a_row_whose_seat_is_taken, m, other)
+{
+    sqlock_acquire_opts opts = mode_opts(SQLOCK_SHARED, 0);
+    sqlock_lock *lock = NULL;
+
+    opts.lease_ms = SQLOCK_LEASE_MAX_MS;
+    ok(sqlock_acquire(m, "door", &opts, &lock, &said));
+    for (int i = 0; i < 3; i++) {
+        age(w, 3 * HOUR_MS);
+        assert_int_equal(reap_idle(other).pruned, 0);
+        assert_int_equal(try_mode(other, "door", SQLOCK_EXCLUSIVE), SQLOCK_EBUSY);
+    }
+    give(keep(lock));
 }
 
 TEST(test_reap_keeps_idle_rows_when_it_has_to, m)
