@@ -20,12 +20,12 @@ shift
 log_dir=$build/log
 limit_s=${SQLOCK_TEST_LIMIT:-1200}
 # Most tests wait, for leases to end: one more at a time than there are cores. While the cores are idle all the same,
-# up to twice as many. As many as that all the time make some late that look at a second of a server's. So does
+# up to three times as many. As many as that all the time make some late that look at a second of a server's. So does
 # more than one program that keeps a core busy: these run one after the other; and one that looks at no clock runs
-# beside all of it, when no other wants the core.
+# beside all of it, when no other wants the core. What runs only then counts as idle.
 cores=$(nproc 2>/dev/null || echo 1)
 jobs=${JOBS:-$((cores + 1))}
-most_jobs=${JOBS:-$((2 * jobs))}
+most_jobs=${JOBS:-$((3 * jobs))}
 passed=0 failed=0 skipped=0
 postgres=tests/tools/pg.sh mysql=tests/tools/my.sh
 declare -A started=() # the servers, by their scripts
@@ -279,16 +279,17 @@ cores_were_idle()
     local user nice system idle wait irq soft steal total was_idle=$idle_before was_total=$total_before
     read -r _ user nice system idle wait irq soft steal _ </proc/stat || return
     total=$((user + nice + system + idle + wait + irq + soft + steal))
+    idle=$((idle + nice))
     idle_before=$idle total_before=$total
     [ $((5 * (idle - was_idle))) -ge $((2 * (total - was_total))) ]
 }
 
-# Until another program may begin. After each one, its first seconds show what it needs.
+# Until another program may begin. The patient lane does not count. After each one, its first seconds show what it needs.
 wait_for_room()
 {
     local running looks=0
     cores_were_idle
-    while running=$(jobs -rp | wc -l) && [ "$running" -ge "$jobs" ]; do
+    while running=$(jobs -rp | grep -cvx "$patient") && [ "$running" -ge "$jobs" ]; do
         sleep 0.2
         looks=$(((looks + 1) % 10))
         [ $looks = 0 ] && cores_were_idle && [ "$running" -lt "$most_jobs" ] && return
@@ -310,11 +311,14 @@ run_lane() # LANE ITEM...
 run_all() # ITEM...
 {
     local item items lane of_lane sums n=0 p f s
+    patient=
     mapfile -t items < <(longest_first "$@")
     rm -f "$temp"/*.sum
     for lane in busy patient; do
         mapfile -t of_lane < <(printf '%s\n' "${items[@]}" | sed -n "s/^$lane //p")
-        [ ${#of_lane[@]} = 0 ] || run_lane $lane "${of_lane[@]}" &
+        [ ${#of_lane[@]} != 0 ] || continue
+        run_lane $lane "${of_lane[@]}" &
+        [ $lane = busy ] || patient=$!
     done
     for item in "${items[@]}"; do
         case $item in "busy "* | "patient "*) continue ;; esac
