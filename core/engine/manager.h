@@ -216,6 +216,7 @@ struct sqlock_op {
     sqlock *m;
     sqlock_lock *lock;
     const struct verb *verb;
+    const char *word;       /* of an error that op_finish() gives: what was called; NULL: none */
     int phase;              /* of the verb: which request is next or under way; 0 at first */
     void *work;             /* what the verb keeps between requests */
     struct request request; /* the last one */

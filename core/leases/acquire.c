@@ -348,9 +348,12 @@ int sqlock_acquire_start(sqlock *m, const char *name, const sqlock_acquire_opts 
     size_t len = 0;
     int rc = check_out_op(out_op, "acquire", err);
 
+    if (rc != 0)
+        return rc;
+    rc = acquire_begin(m, name, opts, out_op, &len, err);
     if (rc == 0)
-        rc = acquire_begin(m, name, opts, out_op, &len, err);
-    return rc == 0 ? async_go(*out_op, out_op, err) : rc;
+        rc = async_go(*out_op, "acquire", out_op, err);
+    return check_context(err, "acquire", name, len, rc);
 }
 
 int sqlock_acquire(sqlock *m, const char *name, const sqlock_acquire_opts *opts,

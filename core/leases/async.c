@@ -1,13 +1,15 @@
 /* Requests for event loops. They are made of the same parts as the blocking calls, and the worker
  * drives them. */
 #include <assert.h>
+#include <string.h>
+
 #include <sqlock/async.h>
 
 #include "core/engine/arguments.h"
 #include "core/leases/acquire.h"
 #include "core/leases/leases.h"
 
-int async_go(sqlock_op *op, sqlock_op **out_op, sqlock_error *err)
+int async_go(sqlock_op *op, const char *word, sqlock_op **out_op, sqlock_error *err)
 {
     int rc = op_go_async(op, err);
 
@@ -20,8 +22,17 @@ int async_go(sqlock_op *op, sqlock_op **out_op, sqlock_error *err)
         return rc;
     }
     assert(op->async && op->fd >= 0);
+    op->word = word;
     *out_op = op;
     return 0;
+}
+
+int async_begin(int code, const sqlock_lock *lock, const char *word, sqlock_op **out_op,
+                sqlock_error *err)
+{
+    if (code == 0)
+        code = async_go(*out_op, word, out_op, err);
+    return lock != NULL ? check_context(err, word, lock->name, lock->name_len, code) : code;
 }
 
 int sqlock_op_fd(sqlock_op *op)
@@ -71,9 +82,18 @@ void sqlock_op_cancel(sqlock_op *op)
 int sqlock_op_finish(sqlock_op *op, sqlock_lock **out_lock, sqlock_error *err)
 {
     UNCANCELLED;
+    char name[SQLOCK_NAME_MAX];
+    const char *word;
+    size_t len;
+    int rc;
+
     if (out_lock != NULL)
         *out_lock = NULL;
     if (op_is_parents(op))
         return check_alive(op->m, err);
-    return op_finish(op, out_lock, err);
+    word = op->word;
+    len = op->lock->name_len;
+    memcpy(name, op->lock->name, len); /* the op may end with its lock */
+    rc = op_finish(op, out_lock, err);
+    return word != NULL ? check_context(err, word, name, len, rc) : rc;
 }

@@ -248,9 +248,10 @@ int sqlock_downgrade_start(sqlock_lock *lock, sqlock_op **out_op, sqlock_error *
     UNCANCELLED;
     int rc = check_out_op(out_op, "downgrade", err);
 
-    if (rc == 0)
-        rc = downgrade_begin(lock, out_op, err);
-    return rc == 0 ? async_go(*out_op, out_op, err) : rc;
+    if (rc != 0)
+        return rc;
+    rc = downgrade_begin(lock, out_op, err);
+    return async_begin(rc, lock, "downgrade", out_op, err);
 }
 
 int sqlock_upgrade_start(sqlock_lock *lock, int32_t wait_ms, sqlock_cancel *cancel,
@@ -259,9 +260,10 @@ int sqlock_upgrade_start(sqlock_lock *lock, int32_t wait_ms, sqlock_cancel *canc
     UNCANCELLED;
     int rc = check_out_op(out_op, "upgrade", err);
 
-    if (rc == 0)
-        rc = upgrade_begin(lock, wait_ms, cancel, out_op, err);
-    return rc == 0 ? async_go(*out_op, out_op, err) : rc;
+    if (rc != 0)
+        return rc;
+    rc = upgrade_begin(lock, wait_ms, cancel, out_op, err);
+    return async_begin(rc, lock, "upgrade", out_op, err);
 }
 
 /* The new handle takes the place of the old one. */

@@ -113,8 +113,11 @@ int named_request(sqlock *m, const struct named_request *named, sqlock_error *er
 int named_seat(sqlock *m, const char *name, int64_t token, int64_t until, int64_t *out_seat,
                sqlock_error *err);
 
-/* Hand a started request to the worker, or to the steps. After a failure the request has ended, and
- * *out_op is NULL. */
-int async_go(sqlock_op *op, sqlock_op **out_op, sqlock_error *err);
+/* Hand a started request to the worker, or to the steps. word: what was called, for errors; or
+ * NULL. After a failure the request has ended, and *out_op is NULL. */
+int async_go(sqlock_op *op, const char *word, sqlock_op **out_op, sqlock_error *err);
+/* It began with this code; the lock may be NULL. If that is 0, the same. */
+int async_begin(int code, const sqlock_lock *lock, const char *word, sqlock_op **out_op,
+                sqlock_error *err);
 
 #endif

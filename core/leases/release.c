@@ -342,11 +342,12 @@ int sqlock_release_start(sqlock_lock *lock, sqlock_op **out_op, sqlock_error *er
     UNCANCELLED;
     int rc = check_out_op(out_op, "release", err);
 
-    if (rc == 0)
-        rc = check_lock(lock, err);
+    if (rc != 0)
+        return rc;
+    rc = check_lock(lock, err);
     if (rc == 0)
         rc = release_begin(lock, out_op, err);
-    return rc == 0 ? async_go(*out_op, out_op, err) : rc;
+    return async_begin(rc, lock, "release", out_op, err);
 }
 
 int sqlock_release(sqlock_lock *lock, sqlock_error *err)

@@ -124,9 +124,10 @@ int sqlock_renew_start(sqlock_lock *lock, sqlock_op **out_op, sqlock_error *err)
     UNCANCELLED;
     int rc = check_out_op(out_op, "renew", err);
 
-    if (rc == 0)
-        rc = renew_begin(lock, out_op, err);
-    return rc == 0 ? async_go(*out_op, out_op, err) : rc;
+    if (rc != 0)
+        return rc;
+    rc = renew_begin(lock, out_op, err);
+    return async_begin(rc, lock, "renew", out_op, err);
 }
 
 int sqlock_renew(sqlock_lock *lock, sqlock_error *err)

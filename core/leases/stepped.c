@@ -47,7 +47,7 @@ static int opening_start(sqlock *m, sqlock_op **out_op, sqlock_error *err)
         return rc;
     }
     (*out_op)->hides_lock = 1;
-    return async_go(*out_op, out_op, err);
+    return async_go(*out_op, NULL, out_op, err);
 }
 
 int sqlock_open_start(const sqlock_driver *driver, const char *url, const sqlock_open_opts *opts,

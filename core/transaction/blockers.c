@@ -147,7 +147,7 @@ static int blockers_start(struct blockers *b)
     b->op->work = b;
     b->op->patient = 1;
     op_again(b->op, sqlock_now_us() + FIRST_LOOK_US);
-    return async_go(b->op, &b->op, &ignored) == 0;
+    return async_go(b->op, NULL, &b->op, &ignored) == 0;
 }
 
 void blockers_watch(struct blockers *b)

@@ -54,6 +54,32 @@ CORE_TEST(test_loop_that_waits_is_woken_by_the_grant, a, b)
     give(next);
 }
 
+static bool begins_with(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+/* P18: as the errors of blocking calls do, whether the request began or not. */
+CORE_TEST(test_errors_of_loops_say_what_was_called_and_the_name, m)
+{
+    sqlock_lock *lock = take(m, "nightly"), *none = NULL;
+    sqlock_op *op = NULL;
+
+    says(SQLOCK_EBUSY, loop_finish(start(m, "nightly", 0), &none, &said));
+    assert_true(begins_with(said.text, "acquire \"nightly\": held by "));
+    says(SQLOCK_EINVAL, sqlock_acquire_start(m, "", NULL, &op, &said));
+    assert_true(begins_with(said.text, "acquire: "));
+    says(SQLOCK_EINVAL, sqlock_release_start(lock, NULL, &said));
+    assert_string_equal(said.text, "release: out_op is NULL");
+    ok(sqlock_break(m, "nightly", sqlock_lock_token(lock), &said));
+    ok(sqlock_release_start(lock, &op, &said));
+    says(SQLOCK_ELOST, loop_finish(op, NULL, &said));
+    assert_true(begins_with(said.text, "release \"nightly\": "));
+    says(SQLOCK_ELOST, sqlock_renew_start(lock, &op, &said));
+    assert_true(begins_with(said.text, "renew \"nightly\": "));
+    drop(lock);
+}
+
 CORE_TEST(test_loops_timed_wait_ends_on_time_and_says_who_holds_the_lock, a, b)
 {
     sqlock_holder h = {.size = sizeof h};
