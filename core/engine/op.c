@@ -195,38 +195,12 @@ void op_replace(sqlock_op *op, sqlock_lock *former)
     former->changes = 1;
 }
 
-/* The former grant is over, or goes on. If it is not known whether its owner has a seat by now, the
- * handle of that one finds out; if it is not known whether it was given back, its own. */
-static void op_end_change(sqlock_op *op, int code)
-{
-    sqlock_lock *former = op->former;
-    int64_t now = sqlock_now_us();
-
-    former->changes = former->paused = 0;
-    if (code == 0 || (code == SQLOCK_EUNSURE && op->lock->downgrades)) {
-        lock_replaced(former, now);
-    } else if (former->release_sent) {
-        former->quiet = 1;
-        former->pending = PENDING_RELEASE;
-        lock_change(former, LEASE_RELEASING, now, 0);
-    }
-    lock_act(former);
-}
-
-/* An upgrade that has given its shared grant back, and was granted nothing, holds nothing. */
-static int op_code_of_change(sqlock_op *op, int code)
-{
-    return op->former != NULL && op->acquire.resigned && code != 0 && code != SQLOCK_EUNSURE &&
-                   code != SQLOCK_ELOST
-               ? error_given_back(&op->err)
-               : code;
-}
-
 static void op_done_locked(sqlock_op *op, int code)
 {
     assert(!op->done);
     assert(code == 0 || op->err.code == code);
-    code = op_code_of_change(op, code);
+    if (op->verb->on_end != NULL)
+        code = op->verb->on_end(op, code);
     if (op->driven_by != NULL)
         *op->driven_by = NULL; /* and no one drives it */
     op->driven_by = NULL;
@@ -234,8 +208,6 @@ static void op_done_locked(sqlock_op *op, int code)
     op->done = 1;
     if (op->in_queue != NULL)
         queue_end(op, code);
-    if (op->former != NULL)
-        op_end_change(op, code);
     ops_plan(op);
     if (op->fd >= 0)
         sqlock_wake_set(op->fd);

@@ -20,6 +20,9 @@ struct verb {
     void (*on_failure)(sqlock_op *op, int64_t now);
     /* A row that a transaction keeps locked on a server is an answer: SQLOCK_EBUSY. */
     int finds_busy;
+    /* It ends with this code, or with the one that this returns. NULL: with this one. m->mu is
+     * held. */
+    int (*on_end)(sqlock_op *op, int code);
 };
 
 /* Start an op on lock. wait_ms is as in the options. If it is 0, request_ms limits the op. */

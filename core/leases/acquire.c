@@ -310,7 +310,7 @@ static void acquire_failed(sqlock_op *op, int64_t now)
     op_failed(op, now);
 }
 
-const struct verb acquire_verb = {acquire_next, acquire_answered, acquire_failed, 1};
+const struct verb acquire_verb = {acquire_next, acquire_answered, acquire_failed, 1, change_ends};
 
 int acquire_start(sqlock_lock *lock, int32_t wait_ms, sqlock_cancel *cancel, sqlock_op **out_op,
                   sqlock_error *err)

@@ -57,6 +57,8 @@ int seats_wait_ends(sqlock_op *op);
 
 /* change.c: a grant in the place of another one. All may be called for any op. */
 
+/* Its verb's on_end. */
+int change_ends(sqlock_op *op, int code);
 /* Before a request is chosen. Returns 1 if the op has ended. */
 int change_next(sqlock_op *op, int64_t now);
 /* It would wait for itself. */

@@ -126,7 +126,7 @@ static void break_failed(sqlock_op *op, int64_t now)
     op_failed(op, now);
 }
 
-const struct verb break_verb = {break_next, break_answered, break_failed, 0};
+const struct verb break_verb = {break_next, break_answered, break_failed, 0, NULL};
 
 /* The lock's own row has no grant with this token, or had one (rc). In both cases a seat may have
  * one: its holder keeps the turn, with the token of the seat, until it is passed on. */

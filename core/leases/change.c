@@ -171,6 +171,36 @@ int change_gave_back(sqlock_op *op, int ended, int64_t now)
     return 1;
 }
 
+/* An upgrade that has given its shared grant back, and was granted nothing, holds nothing. */
+static int change_code(sqlock_op *op, int code)
+{
+    return op->acquire.resigned && code != 0 && code != SQLOCK_EUNSURE && code != SQLOCK_ELOST
+               ? error_given_back(&op->err)
+               : code;
+}
+
+/* The former grant is over, or goes on. If it is not known whether its owner has a seat by now, the
+ * handle of that one finds out; if it is not known whether it was given back, its own. */
+int change_ends(sqlock_op *op, int code)
+{
+    sqlock_lock *former = op->former;
+    int64_t now = sqlock_now_us();
+
+    if (former == NULL)
+        return code;
+    code = change_code(op, code);
+    former->changes = former->paused = 0;
+    if (code == 0 || (code == SQLOCK_EUNSURE && op->lock->downgrades)) {
+        lock_replaced(former, now);
+    } else if (former->release_sent) {
+        former->quiet = 1;
+        former->pending = PENDING_RELEASE;
+        lock_change(former, LEASE_RELEASING, now, 0);
+    }
+    lock_act(former);
+    return code;
+}
+
 /* ---- how they begin ----------------------------------------------------------------------------
  */
 

@@ -55,7 +55,7 @@ static void register_get_answered(sqlock_op *op, const struct answer *a, int64_t
     op_done(op, 0);
 }
 
-const struct verb register_get_verb = {register_get_next, register_get_answered, NULL, 0};
+const struct verb register_get_verb = {register_get_next, register_get_answered, NULL, 0, NULL};
 
 int sqlock_register_get(sqlock *m, const char *name, void *buf, size_t buf_size, size_t *out_len,
                         int64_t *out_version, sqlock_error *err)
@@ -131,7 +131,7 @@ static void register_set_answered(sqlock_op *op, const struct answer *a, int64_t
     }
 }
 
-const struct verb register_set_verb = {register_set_next, register_set_answered, NULL, 0};
+const struct verb register_set_verb = {register_set_next, register_set_answered, NULL, 0, NULL};
 
 static int register_check(const struct register_change *c, sqlock_error *err)
 {

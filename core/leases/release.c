@@ -296,7 +296,7 @@ static void release_failed(sqlock_op *op, int64_t now)
     }
 }
 
-const struct verb release_verb = {release_next, release_answered, release_failed, 0};
+const struct verb release_verb = {release_next, release_answered, release_failed, 0, NULL};
 
 int release_start(sqlock_lock *lock, int32_t wait_ms, sqlock_op **out_op, sqlock_error *err)
 {

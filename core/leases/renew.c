@@ -82,7 +82,7 @@ static void renew_failed(sqlock_op *op, int64_t now)
     op_failed(op, now);
 }
 
-const struct verb renew_verb = {renew_next, renew_answered, renew_failed, 0};
+const struct verb renew_verb = {renew_next, renew_answered, renew_failed, 0, NULL};
 
 int renew_start(sqlock_lock *lock, int32_t wait_ms, sqlock_op **out_op, sqlock_error *err)
 {

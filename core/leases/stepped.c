@@ -30,7 +30,7 @@ static void opening_failed(sqlock_op *op, int64_t now)
     op_done(op, op->err.code);
 }
 
-const struct verb opening_verb = {opening_next, opening_answered, opening_failed, 0};
+const struct verb opening_verb = {opening_next, opening_answered, opening_failed, 0, NULL};
 
 /* The op has a hidden lock, as each op has one. */
 static int opening_start(sqlock *m, sqlock_op **out_op, sqlock_error *err)

@@ -319,7 +319,7 @@ static void sweep_failed(sqlock_op *op, int64_t now)
         op_failed(op, now);
 }
 
-const struct verb sweep_verb = {sweep_next, sweep_answered, sweep_failed, 0};
+const struct verb sweep_verb = {sweep_next, sweep_answered, sweep_failed, 0, NULL};
 
 /* ---- the whole walk -------------------------------------------------------------------------- */
 

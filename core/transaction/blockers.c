@@ -129,7 +129,7 @@ static void blockers_failed(sqlock_op *op, int64_t now)
     blockers_again(op, op->err.code == SQLOCK_EDENIED ? TIME_NEVER : now + b->pause);
 }
 
-const struct verb blockers_verb = {blockers_next, blockers_answered, blockers_failed, 0};
+const struct verb blockers_verb = {blockers_next, blockers_answered, blockers_failed, 0, NULL};
 
 /* The request has a hidden handle, as all requests do. */
 static int blockers_start(struct blockers *b)

@@ -69,7 +69,7 @@ static void handshake_answered(sqlock_op *op, const struct answer *a, int64_t no
     op_done(op, 0);
 }
 
-const struct verb handshake_verb = {handshake_next, handshake_answered, NULL, 0};
+const struct verb handshake_verb = {handshake_next, handshake_answered, NULL, 0, NULL};
 
 /* A copy of the tables has the lease's row as well, but a guard there keeps no one out of our lock.
  * Such copies are a replica that can be written, a restored backup, or the other half of a pool

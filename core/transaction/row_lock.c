@@ -440,7 +440,7 @@ static void ensure_answered(sqlock_op *op, const struct answer *a, int64_t now)
         op_retry_at_once(op, now); /* it was deleted meanwhile */
 }
 
-const struct verb ensure_verb = {ensure_next, ensure_answered, NULL, 0};
+const struct verb ensure_verb = {ensure_next, ensure_answered, NULL, 0, NULL};
 
 int sqlock_ensure(sqlock *m, const char *name, sqlock_error *err)
 {
