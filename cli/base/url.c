@@ -180,7 +180,7 @@ static int url_look(struct cli *cli)
     if (cli->local)
         return url_of_local_file(cli);
     if (url_was_removed()) {
-        say(SAY_ERROR, "SQLOCK_URL is empty: the outer 'sqlock run' removed it, because it has a "
+        say(SAY_ERROR, "SQLOCK_URL is empty: the outer 'sqlock run' does not pass on a URL with a "
                        "password; use --keep-url there, or --url-file here");
         return EXIT_SETUP;
     }
@@ -199,4 +199,14 @@ int url_find(struct cli *cli)
         hide_secrets(cli->url);
     cli->url_found = rc == 0;
     return rc;
+}
+
+/* Empty, not absent: else sqlock inside would use DATABASE_URL, which may be another database. */
+const char *url_for_command(const struct cli *cli, bool keep)
+{
+    const char *other = url_from_environment("DATABASE_URL");
+
+    if (url_from_environment("SQLOCK_URL") == NULL && other != NULL && strcmp(other, cli->url) == 0)
+        return NULL;
+    return keep || !url_has_password(cli->url) ? cli->url : "";
 }

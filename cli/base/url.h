@@ -13,6 +13,9 @@ bool url_from_argument(struct cli *cli, char *argument);
 /* Find the URL: -U, --url-file, --local, SQLOCK_URL, DATABASE_URL. Sets cli->url. Returns 0, or the
  * exit code after printing why. */
 int url_find(struct cli *cli);
+/* What SQLOCK_URL is to be for a command, so that sqlock inside uses the same database: the URL, or
+ * empty if that has a password and is not kept. NULL: it stays unset, for DATABASE_URL says it. */
+const char *url_for_command(const struct cli *cli, bool keep);
 /* Whether it contains a password, as user information or as a parameter. */
 bool url_has_password(const char *url);
 

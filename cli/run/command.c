@@ -59,12 +59,10 @@ static void command_grants(const struct plan *plan, const struct order *order)
 
 static void command_environment(const struct plan *plan, const struct order *order)
 {
-    const char *url = getenv("SQLOCK_URL");
+    const char *url = url_for_command(plan->cli, plan->keep_url);
 
-    /* Empty, not absent: else sqlock inside would use DATABASE_URL, which may be another
-     * database. */
-    if (!plan->keep_url && url != NULL && url_has_password(url))
-        setenv("SQLOCK_URL", "", 1);
+    if (url != NULL)
+        setenv("SQLOCK_URL", url, 1);
     command_grants(plan, order);
     setenv("SQLOCK_HELD", "1", 1);
 }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "cli/base/say.h"
+#include "cli/base/url.h"
 #include "cli/cli.h"
 #include "cli/run/plan.h"
 #include "cli/run/status.h"
@@ -54,6 +55,11 @@ int plan_run(struct plan *plan, struct outcome *outcome)
     int fd, code;
 
     *outcome = (struct outcome){.word = "error"};
+    if ((code = url_find(plan->cli)) != 0) { /* the guardian passes it on to the command */
+        outcome->exit = code;
+        status_write(plan, outcome);
+        return code;
+    }
     if (start_watchers(plan, &fd, &waker) != 0) {
         say(SAY_ERROR, "no file descriptor or process available");
         return EXIT_INTERNAL;
