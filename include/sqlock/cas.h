@@ -111,7 +111,9 @@ SQLOCK_API SQLOCK_CHECKED int sqlock_cas_insert(sqlock_conn *conn, const sqlock_
  * largest token so far (64 bits; NULL: none yet). A holder calls this first in the transaction that
  * changes the resource. What it then writes is protected: the row stays locked until the
  * transaction ends. conn may belong to any manager, also one of another database than the lock's.
- * token is sqlock_lock_token(). An equal token passes, so that one holder can write many times.
+ * An equal token passes, so that one holder can write many times.
+ * token:     sqlock_lock_token() of an exclusive lock, always of the same name and database. Of slots,
+ *            with a column for each. Those of shared holders do not compare.
  * Returns:   0
  *            SQLOCK_ABSENT     (2) there is no such row: insert it, with NULL in the column
  *            SQLOCK_ELOST      a larger token was here: the lock is another's now, so roll back

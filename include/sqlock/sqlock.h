@@ -348,7 +348,9 @@ SQLOCK_API int sqlock_is_held(sqlock_lock *lock);
  * clocks that drift or jump. 0 if it was never held. */
 SQLOCK_API int64_t sqlock_lock_deadline_us(sqlock_lock *lock);
 /* The fencing token: positive, below 2^53, larger than that of every earlier grant of this name. 0 while
- * unknown (UNSURE after an acquire). Store it with your data first of all, and refuse smaller ones. */
+ * unknown (UNSURE after an acquire). Store it with your data first of all, and refuse smaller ones.
+ * Compare it with tokens of the same name in the same database only; of slots, with those of the same
+ * slot. Those of shared holders do not compare. */
 SQLOCK_API int64_t sqlock_lock_token(sqlock_lock *lock);
 /* The number of the slot that it holds, from 0; of a shared lock, the number of its place among the shared
  * holders. -1: it is exclusive, or not granted. */
