@@ -1,7 +1,9 @@
 -- The guard (P11) as plain SQL, for an application in any language on MariaDB or MySQL. Within your transaction it
 -- proves that a lease is still held. It keeps its name from being granted to anyone else until that transaction ends.
--- If others have been granted the lock, the statement fails (error 1242). Roll back then: here the transaction's other
--- statements could still be committed.
+-- If others have been granted the lock, or the transaction's snapshot is older than the grant, the statement fails
+-- (error 1242). Roll back then: here the transaction's other statements could still be committed.
+--
+-- It is for exclusive locks. A shared holder, or that of a slot, has a row of its own, which sqlock_guard() knows.
 --
 -- Put in: :name, the lock's name; :token. `sqlock run` (SQLOCK_TOKEN), `sqlock acquire` or sqlock_lock_token() give
 -- it. :ns is the namespace, '' by default. Another prefix than the default: another name of the table.
@@ -22,5 +24,7 @@
 -- The user needs SELECT on the table. It covers this database alone.
 SELECT IF((SELECT COUNT(*)
            FROM (SELECT 1 FROM sqlock_lock FORCE INDEX (nt)
-                 WHERE ns = :ns AND name = :name AND token = :token LOCK IN SHARE MODE) AS guard) = 1,
+                 WHERE ns = :ns AND name = :name AND token = :token LOCK IN SHARE MODE) AS guard) = 1
+          AND EXISTS (SELECT 1 FROM sqlock_lock FORCE INDEX (nt)
+                      WHERE ns = :ns AND name = :name AND token = :token),
           1, (SELECT 1 UNION ALL SELECT 2)) AS held;

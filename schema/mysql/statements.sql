@@ -866,10 +866,17 @@ DO 0;
 -- own deadline decides.
 -- A locking read sees the newest row, whatever the transaction's snapshot. MySQL waits for a grant that is just being
 -- written, for the session's lock wait timeout at most. MariaDB reports at once that it is busy.
+-- What the transaction reads next comes from its snapshot. In REPEATABLE READ that may be older than the grant, and show
+-- what an earlier holder has changed since. So the entry must be in the snapshot too (p): else STALE. It is read behind
+-- the lock. If the transaction has no snapshot yet, this makes it, and it is younger.
 -- No row: others have the name, or had it, as the next step says. UNFIT: the server cannot skip locked rows. Others
 -- would hang on the guard, and not learn of it.
 -- :step
-SELECT 0, IF({shows_guards}, {DONE}, {UNFIT}), g.token, NULL, {now}, NULL, {server}
+SELECT 0,
+       IF({shows_guards},
+          IF(EXISTS (SELECT 1 FROM {lock} p FORCE INDEX (nt) WHERE p.ns = g.ns AND p.name = g.name AND p.token = g.token),
+             {DONE}, {STALE}),
+          {UNFIT}), g.token, NULL, {now}, NULL, {server}
 FROM {lock} g FORCE INDEX (nt)
 WHERE g.ns = :ns AND g.name = :name AND g.token = :token AND :ttl > 0 AND :owner IS NOT NULL
 LOCK IN SHARE MODE /*M!100301 NOWAIT */;

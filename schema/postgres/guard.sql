@@ -2,6 +2,8 @@
 -- that a lease is still held. It keeps its name from being granted to anyone else until that transaction ends. If the
 -- lease is lost the statement fails (division by zero), and so nothing of the transaction can be committed.
 --
+-- It is for exclusive locks. A shared holder, or that of a slot, has a row of its own, which sqlock_guard() knows.
+--
 -- Put in: :name, the lock's name; :owner, 32 hexadecimal digits, and :token. `sqlock run` (SQLOCK_OWNER,
 -- SQLOCK_TOKEN), `sqlock acquire`, or sqlock_lock_owner() and sqlock_lock_token() give them. :ns is the namespace, ''
 -- by default. Another schema or prefix than the default: another name of the table. psql quotes texts by itself:

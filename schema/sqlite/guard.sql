@@ -4,6 +4,8 @@
 -- from now, as long as the lease is. If the lease is lost the second statement fails (integer overflow). Roll back
 -- then.
 --
+-- It is for exclusive locks. A shared holder, or that of a slot, has a row of its own, which sqlock_guard() knows.
+--
 -- Put in: :name, the lock's name; :owner, 32 hexadecimal digits, and :token. `sqlock run` (SQLOCK_OWNER,
 -- SQLOCK_TOKEN), `sqlock acquire`, or sqlock_lock_owner() and sqlock_lock_token() give them. :ns is the namespace, ''
 -- by default. Another prefix than the default: another name of the table.

@@ -136,6 +136,40 @@ TEST_IF(GUARDS, test_stale_holder_cannot_guard)
     give(thiefs);
 }
 
+/* The transaction began before the grant. What an earlier holder wrote since is not in its
+ * snapshot, so it would undo that; or it has no such snapshot, and sees it. */
+TEST_IF(GUARDS | MANY_WRITERS, test_P11_guarded_transaction_sees_what_earlier_holders_wrote)
+{
+    void *other;
+    int restarts = 0;
+
+    set_stage(w, 10000, SQLOCK_NO_RENEW);
+    other = app_connect();
+    give(s.lock);
+    for (const struct way *way = g.side->ways; way->name; way++) {
+        int64_t seen;
+        int code;
+
+        go_in(g.app, way);
+        assert_int_equal(app_number(g.app, "SELECT COUNT(*) FROM app_row WHERE id = 7"), 0);
+        seen = seen_by(other);
+        s.lock = take(s.thief, "sale");
+        app_exec(other, "UPDATE app_row SET n = n + 1 WHERE id = 1");
+        give(s.lock);
+        s.lock = take_for(s.m, "sale", 10000, SQLOCK_NO_RENEW);
+        if ((code = guard()) == SQLOCK_OK) {
+            assert_int_equal(seen_by(g.app), seen + 1);
+        } else {
+            assert_restart(code, &said);
+            restarts++;
+        }
+        go_out(g.app, way, "ROLLBACK");
+        give(s.lock);
+    }
+    assert_in_range(restarts, 2, 3); /* with a snapshot of the whole transaction */
+    s.lock = NULL;
+}
+
 /* Its owner was granted the name again, by another program: then the first grant is as stale. */
 TEST_IF(GUARDS, test_guard_is_for_the_exact_grant)
 {
