@@ -16,7 +16,7 @@ static int release_grant(sqlock *m, const struct grant_id *id)
     if (rc == 0 && (rc = sqlock_release(lock, &err)) != 0)
         rc = rc == SQLOCK_EGUARDED && sqlock_lock_state(lock) == SQLOCK_RELEASED
                  ? 0
-                 : grant_failed("release", id, lock, rc, &err);
+                 : grant_failed(m, "release", id, lock, rc, &err);
     sqlock_lock_free(lock);
     return rc;
 }
@@ -44,7 +44,7 @@ const struct command command_release = {
     .synopsis = "NAME OWNER TOKEN [SLOT]",
     .summary = "give back an acquired lock",
     .help = "Exits with 0 also if it was already released. Exits with 1, and changes\n"
-            "nothing, if that grant was lost.\n",
+            "nothing, if that grant was lost. SLOT is what acquire printed behind TOKEN.\n",
     .options = options,
     .run = release_run,
 };

@@ -20,7 +20,7 @@ static int renew_grant(sqlock *m, const struct grant_id *id, int32_t lease_ms)
     int rc = grant_import(m, id, lease_ms, &lock);
 
     if (rc == 0 && (rc = sqlock_settle(lock, 5000, &err)) != 0)
-        rc = grant_failed("renew", id, lock, rc, &err);
+        rc = grant_failed(m, "renew", id, lock, rc, &err);
     sqlock_lock_free(lock);
     return rc;
 }

@@ -8,7 +8,7 @@
 #include <sqlock/driver.h>
 #include <sqlock/register.h>
 
-enum { LEDGER_MAX = 64 };
+enum { LEDGER_MAX = 64, TRIES_MOST = 60 };
 
 int64_t once_period(int64_t length_ms)
 {
@@ -47,15 +47,25 @@ static int once_is_done(int64_t done, int64_t period, sqlock_error *err)
                                           "wrong, or periods had another length");
 }
 
+/* Asked before the work, and not behind it: may this role write the ledger? No register has version 1, so
+ * nothing is changed. */
+static int once_may_note(struct once *o, sqlock_error *err)
+{
+    int64_t version = 0;
+    int rc = sqlock_register_set(o->m, o->name, "", 0, 1, &version, err);
+
+    return rc == SQLOCK_CONFLICT || rc == SQLOCK_EUNSURE ? 0 : rc;
+}
+
 int once_look(struct once *o, sqlock *m, const char *name, int64_t period, sqlock_error *err)
 {
     int64_t done;
     int rc;
 
     *o = (struct once){.m = m, .name = name, .period = period};
-    if ((rc = once_read(o, &done, err)) != 0 || done < period)
+    if ((rc = once_read(o, &done, err)) != 0)
         return rc;
-    return once_is_done(done, period, err);
+    return done < period ? once_may_note(o, err) : once_is_done(done, period, err);
 }
 
 /* Another holder came, or the reply was lost: the ledger shows whether the work is written down. */
@@ -67,22 +77,37 @@ static int once_noted(struct once *o, int code, sqlock_error *err)
     if (rc != 0 || done >= o->period)
         return rc;
     return code == SQLOCK_EUNSURE
-               ? sqlock_error_set(err, SQLOCK_EUNSURE, 0, "once: it is not known whether the work is written down")
+               ? sqlock_error_set(err, SQLOCK_EUNSURE, SQLOCK_MAYBE, "once: it is not known whether the work is written down")
                : sqlock_error_set(err, SQLOCK_ELOST, 0, "once: another holder has written the ledger since");
 }
 
 /* Who reads the ledger behind this finds it changed, so a former holder cannot change it back. */
-int once_note(struct once *o, sqlock_lock *lock, sqlock_error *err)
+static int once_try_note(struct once *o, sqlock_lock *lock, const char *text, sqlock_error *err)
 {
-    char text[LEDGER_MAX];
-    int len = snprintf(text, sizeof text, "once %" PRId64 " %" PRId64, o->period,
-                       sqlock_lock_token(lock));
     int rc;
 
     if (!sqlock_is_held(lock))
         return sqlock_error_set(err, SQLOCK_ELOST, 0, "once: the lock was lost before the work was written down");
-    rc = sqlock_register_set(o->m, o->name, text, (size_t)len, o->version, &o->version, err);
+    rc = sqlock_register_set(o->m, o->name, text, strlen(text), o->version, &o->version, err);
     return rc == SQLOCK_CONFLICT || rc == SQLOCK_EUNSURE ? once_noted(o, rc, err) : rc;
+}
+
+/* A database that is away for a moment makes no work be done twice: the lock is held meanwhile. */
+int once_note(struct once *o, sqlock_lock *lock, sqlock_error *err)
+{
+    const struct timespec pause = {0, 200 * 1000000};
+    char text[LEDGER_MAX];
+    sqlock_error failure = {0};
+    int rc, tries = 0;
+
+    snprintf(text, sizeof text, "once %" PRId64 " %" PRId64, o->period, sqlock_lock_token(lock));
+    while ((rc = once_try_note(o, lock, text, &failure)) != 0 &&
+           (failure.flags & (SQLOCK_RETRY | SQLOCK_RECONNECT | SQLOCK_MAYBE)) && ++tries < TRIES_MOST &&
+           sqlock_is_held(lock))
+        nanosleep(&pause, NULL);
+    if (err != NULL)
+        *err = failure;
+    return rc;
 }
 
 struct once_call {

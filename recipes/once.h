@@ -34,6 +34,8 @@ int64_t once_period(int64_t length_ms);
 /* Acquire the lock, do the work if it is due, and write that down.
  * opts:    of the lock, or NULL. work: gets the lock, for its token and for guards; *out_result is
  *          what it returned, and 0 means that the work is done.
+ * If the database cannot be reached behind the work, the note is tried again while the lock is held, 60
+ * times at most, with pauses of 200 ms.
  * Returns: 0          the work was called now, and is written down if *out_result is 0
  *          ONCE_DONE, ONCE_AHEAD  it was not called; err is left alone with ONCE_DONE
  *          SQLOCK_ELOST  it was called, but the lock was lost before it was written down: others may

@@ -274,13 +274,47 @@ int grant_import(sqlock *m, const struct grant_id *id, int32_t lease_ms, sqlock_
     return rc != 0 ? fail_with(rc, &err) : 0;
 }
 
-int grant_failed(const char *verb, const struct grant_id *id, sqlock_lock *lock, int rc,
+struct seat_of {
+    const struct grant_id *id;
+    bool found;
+};
+
+static int seat_each(const sqlock_info *info, void *user)
+{
+    struct seat_of *s = user;
+
+    if (strcmp(info->name, s->id->name) != 0)
+        return 1;
+    s->found = info->slot >= 0 && info->holder.token == s->id->token &&
+               memcmp(info->owner, s->id->owner, sizeof info->owner) == 0;
+    return s->found;
+}
+
+/* It is there, but as a shared holder's, or a slot's. */
+static bool grant_has_seat(sqlock *m, const struct grant_id *id)
+{
+    sqlock_list_opts opts = SQLOCK_LIST_OPTS_INIT;
+    struct seat_of s = {id, false};
+
+    opts.prefix = id->name;
+    return id->slot < 0 && sqlock_list(m, &opts, seat_each, &s, NULL) >= 0 && s.found;
+}
+
+int grant_failed(sqlock *m, const char *verb, const struct grant_id *id, sqlock_lock *lock, int rc,
                  const sqlock_error *err)
 {
     char *shown = rc == SQLOCK_ELOST ? shown_text(id->name, strlen(id->name)) : NULL;
 
     if (shown == NULL)
         return fail_with(rc, err);
+    if (grant_has_seat(m, id)) {
+        say(SAY_ERROR,
+            "%s: \"%s\" is shared, or has slots: SLOT is needed too, as 'sqlock acquire' "
+            "printed it",
+            verb, shown);
+        free(shown);
+        return EXIT_USAGE;
+    }
     say_code(SAY_ERROR, sqlock_code_name(rc), "%s: this grant of \"%s\" no longer exists (%s)",
              verb, shown, sqlock_why_name(sqlock_lock_why(lock)));
     free(shown);

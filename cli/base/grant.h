@@ -89,8 +89,9 @@ int grant_read(const struct cli *cli, int n, char **operands, struct grant_id *o
 /* Make a handle for it. */
 int grant_import(sqlock *m, const struct grant_id *id, int32_t lease_ms, sqlock_lock **out_lock);
 
-/* Report that renewing or releasing it failed. Returns the exit code. */
-int grant_failed(const char *verb, const struct grant_id *id, sqlock_lock *lock, int rc,
+/* Report that renewing or releasing it failed: or that its slot is missing. Returns the exit code.
+ */
+int grant_failed(sqlock *m, const char *verb, const struct grant_id *id, sqlock_lock *lock, int rc,
                  const sqlock_error *err);
 
 /* Print in one line who holds the lock, and how to break it. err: the answer to the acquire. */

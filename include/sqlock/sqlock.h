@@ -237,7 +237,8 @@ typedef struct sqlock_acquire_opts {
  * the name: while one is taken, another number of them, and another mode, is refused (SQLOCK_EREFUSED). */
 #define SQLOCK_EXCLUSIVE 0    /* one holder, and no shared one */
 #define SQLOCK_SHARED    (-1) /* any number of shared holders, and no exclusive one */
-#define SQLOCK_SLOTS(n)  (n)  /* at most n holders, 1 to SQLOCK_SLOTS_MAX: sqlock_lock_slot() */
+/* at most n holders, 1 to SQLOCK_SLOTS_MAX: sqlock_lock_slot(). Another n is refused. It is evaluated twice. */
+#define SQLOCK_SLOTS(n)  ((n) > 0 ? (int64_t)(n) : INT64_MIN)
 #define SQLOCK_SLOTS_MAX 10000
 
 /* A job, a session, a request: whatever takes several locks and does one thing at a time (opts->actor). Give it

@@ -149,6 +149,16 @@ TEST(test_script_holds_a_shared_lock, ON_ALL)
     assert_sh("sqlock $G run -n door true");
 }
 
+/* Without the number of the seat it looks as if the grant were lost. */
+TEST(test_seat_without_its_number_is_not_taken_for_lost, ON_ALL)
+{
+    assert_sh("sqlock $G acquire -s door >$D/one; sqlock $G acquire --slots 2 port >$D/two");
+    assert_says(64, "", "SLOT is needed", "sqlock $G renew door $(cut -d' ' -f1,2 $D/one)");
+    assert_says(64, "", "SLOT is needed", "sqlock $G release port $(cut -d' ' -f1,2 $D/two)");
+    assert_sh("sqlock $G release door $(cat $D/one) && sqlock $G release port $(cat $D/two)");
+    assert_says(1, "", "no longer exists", "sqlock $G renew door $(cut -d' ' -f1,2 $D/one)");
+}
+
 TEST(test_script_holds_a_slot, ON_SQLITE)
 {
     assert_sh("sqlock $G acquire --slots 2 port >$D/one");

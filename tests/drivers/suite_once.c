@@ -9,6 +9,7 @@
 
 struct work {
     sqlock *breaks; /* it breaks the lock meanwhile */
+    bool loses;     /* the reply of the note will be lost */
     atomic_int calls;
     int result;
 };
@@ -20,6 +21,8 @@ static int do_work(sqlock_lock *lock, void *user)
     k->calls++;
     if (k->breaks != NULL)
         ok(sqlock_break(k->breaks, NAME, sqlock_lock_token(lock), &said));
+    if (k->loses)
+        spy_lose_reply(SQLOCK_STMT_REGISTER_SET);
     return k->result;
 }
 
@@ -132,10 +135,67 @@ TEST(test_lost_reply_of_the_ledger_is_settled, m)
     int result = -1;
 
     assert_int_equal(once(m, 6, &k, &result), 0);
-    spy_lose_reply(SQLOCK_STMT_REGISTER_SET);
+    k.loses = true;
     assert_int_equal(once(m, 7, &k, &result), 0);
     assert_int_equal(once(m, 7, &k, &result), ONCE_DONE);
     assert_int_equal(k.calls, 2);
+}
+
+static atomic_int sets, refused_from, refused_to;
+
+/* The sets with these numbers find the database away. */
+static int run_without_sets(void *conn, const sqlock_call *call, sqlock_stmt stmt,
+                            const sqlock_value *values, size_t n, int64_t deadline,
+                            sqlock_rows *rows, sqlock_error *err)
+{
+    if (stmt == SQLOCK_STMT_REGISTER_SET) {
+        const int set = atomic_fetch_add(&sets, 1);
+
+        if (set >= refused_from && set < refused_to)
+            return sqlock_error_set(err, SQLOCK_EDENIED, set == 0 ? 0 : SQLOCK_RETRY, "away");
+    }
+    return spied_driver()->run(conn, call, stmt, values, n, deadline, rows, err);
+}
+
+static sqlock *open_without_sets(struct world *w, int from, int to)
+{
+    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
+    sqlock *m = NULL;
+
+    sets = 0;
+    refused_from = from;
+    refused_to = to;
+    w->driver.run = run_without_sets;
+    place_opts(w, &o);
+    ok(open_by(&w->driver, w->place.url, &o, &m, &said));
+    w->managers[w->n_managers++] = m;
+    return m;
+}
+
+/* The database is away behind the work: it was done, and the lock is held. */
+TEST(test_note_is_tried_again_while_the_lock_is_held)
+{
+    struct work k = {0};
+    sqlock *m = open_without_sets(w, 1, 4);
+    int result = -1;
+
+    assert_int_equal(once(m, 7, &k, &result), 0);
+    assert_int_equal(result, 0);
+    assert_int_equal(k.calls, 1);
+    assert_int_equal(sets, 5);
+    assert_int_equal(once(m, 7, &k, &result), ONCE_DONE);
+}
+
+/* It would be done again and again. */
+TEST(test_work_is_not_done_where_the_ledger_must_not_be_written)
+{
+    struct work k = {0};
+    sqlock *m = open_without_sets(w, 0, 1);
+    int result = -1;
+
+    says(SQLOCK_EDENIED, once(m, 7, &k, &result));
+    assert_int_equal(k.calls, 0);
+    assert_true(is_free(m, NAME));
 }
 
 /* A register that others use is no ledger. Nothing is done, and it is left as it is. */
