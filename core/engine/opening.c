@@ -124,7 +124,7 @@ int opening_run(sqlock *m, struct conn *c, sqlock_op *op, int64_t deadline, sqlo
     return rc;
 }
 
-/* Renewals give a call half of the time that is left, which leaves time for another call. An
+/* Renewals give a call a third of the time that is left, which leaves time for other calls. An
  * opening may take three quarters, so that a usual opening is not broken off. */
 int64_t opening_by(const sqlock *m, enum pool_use use, int64_t deadline)
 {
@@ -132,5 +132,5 @@ int64_t opening_by(const sqlock *m, enum pool_use use, int64_t deadline)
 
     return use != POOL_RENEWALS ? deadline
                                 : time_max(deadline, time_min(now + 2 * m->opening,
-                                                              deadline + (deadline - now) / 2));
+                                                              deadline + (deadline - now) * 5 / 4));
 }

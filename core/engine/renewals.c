@@ -193,15 +193,16 @@ static void renewals_end(struct renewal_batch *b)
     }
 }
 
-/* A call takes half of the time that is left at most, because a call that hangs must leave time for
- * another. With several hosts it takes a quarter. That leaves time to find the new primary, also
- * for a program that prepares for the end before the deadline, as `sqlock run` does. */
+/* A call takes a third of the time that is left at most, because a call that hangs must leave time
+ * for another, on a new connection. With several hosts it takes a quarter, to find the new primary.
+ * So there is time also for a program that prepares for the end before the deadline, as `sqlock
+ * run` does. */
 static int64_t renewals_until(const struct errand *e, int64_t now)
 {
     const struct renewal_batch *b = e->arg;
     const sqlock *m = b->m;
     int64_t left = b->first_deadline == TIME_NEVER ? 0 : b->first_deadline - now;
-    int64_t part = left / (m->n_hosts > 1 ? 4 : 2);
+    int64_t part = left / (m->n_hosts > 1 ? 4 : 3);
 
     return now + time_min(m->request_us, part > CALL_LEAST_US ? part : CALL_LEAST_US);
 }

@@ -148,7 +148,7 @@ static void hog_end(struct waiter *h)
     drop(h->lock);
 }
 
-/* Half of the time that is left would not be enough, however often it is tried. */
+/* A third of the time that is left would not be enough, however often it is tried. */
 TEST(test_opening_that_takes_its_usual_time_is_not_thrown_away)
 {
     sqlock *m;
