@@ -286,8 +286,7 @@ struct sqlock_op {
         int queued;        /* the last answer was to QUEUE */
         int called;        /* the lock was offered to it: the next request takes it up */
         int has_turn;      /* it has the lock's row, and waits for a seat, or for all to be empty */
-        int64_t turned;    /* when the request was sent that last extended that, */
-        int64_t turn_left; /* and for how long it did */
+        int64_t turned;    /* when the request was sent that last extended that */
         int64_t turn_came; /* when it was granted that first */
         int64_t unlike;    /* the lock has other seats: of this kind; 0: no */
         int64_t turn_token; /* of that turn, where it takes the place of a seat, */

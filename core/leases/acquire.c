@@ -294,7 +294,8 @@ static void acquire_failed(sqlock_op *op, int64_t now)
     enum acquire_phase phase = (enum acquire_phase)op->phase;
     int maybe = (op->err.flags & SQLOCK_MAYBE) != 0;
 
-    op->phase = phase == ACQUIRE_RESIGN ? ACQUIRE_RESIGN : ACQUIRE_GRANT;
+    if (phase != ACQUIRE_RESIGN && phase != ACQUIRE_TURN)
+        op->phase = ACQUIRE_GRANT;
     if (phase == ACQUIRE_RESIGN && maybe)
         op->former->release_sent = 1;
     passing_failed(op);

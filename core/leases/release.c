@@ -103,7 +103,7 @@ static void release_done(sqlock_op *op, int64_t now)
 
     lock->pending = PENDING_NOTHING;
     lock_change(lock, LEASE_RELEASED, now, 0);
-    if (lock->seat >= 0)
+    if (lock->seat >= 0 || lock->mode != SQLOCK_EXCLUSIVE)
         line_seat_left(lock);
     if (lock->token == 0 && lock->queued)
         queue_give_back(lock, lock->owner); /* or its place would be granted the lock */

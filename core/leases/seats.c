@@ -53,7 +53,6 @@ void seats_turn(sqlock_op *op, const struct answer *a, int64_t now)
         op->acquire.turn_came = a->received;
     op->acquire.has_turn = 1;
     op->acquire.turned = a->sent;
-    op->acquire.turn_left = a->left;
     op->retries_at_once = 0;
     if (queue_enter(op, 0))
         op->in_queue->sent = 1;
@@ -200,8 +199,15 @@ static int64_t seats_pause(const sqlock_op *op, int64_t left, int64_t now)
     return left > 0 ? time_min(pause, left) : pause;
 }
 
+/* When the turn is to be extended. It lasts for so long at most, wherever others may have seats. */
+static int64_t seats_extend_at(const sqlock_op *op)
+{
+    return op->acquire.turned + time_min(op->lock->lease.ttl, LOCK_TURN_US) / 3;
+}
+
 /* Without the turn it queues for that. With it, it sleeps until it is called, or looks: no one else
- * can. What was granted as a lock is first made as short as a turn. */
+ * can. It never sleeps past the time for the turn's extension: without its turn others would
+ * overtake it. */
 int seats_wait(sqlock_op *op, int64_t left, int64_t now)
 {
     struct place *p = op->in_queue;
@@ -209,10 +215,12 @@ int seats_wait(sqlock_op *op, int64_t left, int64_t now)
 
     if (!op->acquire.has_turn)
         return 0;
-    pause = seats_pause(op, left, now);
-    if (op->acquire.turn_left > LOCK_TURN_US ||
-        now - op->acquire.turned > time_min(op->lock->lease.ttl, LOCK_TURN_US) / 3)
+    if (now >= seats_extend_at(op)) {
         op->phase = ACQUIRE_TURN;
+        op_again(op, now);
+        return 1;
+    }
+    pause = time_min(seats_pause(op, left, now), seats_extend_at(op) - now);
     if (p != NULL && p->called) { /* while it looked */
         p->called = 0;
         pause = time_min(pause, LOOK_LEAST_US);

@@ -26,6 +26,9 @@
 -- :define month 2678400000000
 -- How long a waiter has to take up the lock that it is offered.
 -- :define offer 1000000
+-- A grant lasts for its lease; a turn, beside which others may have seats, no longer than an offer: who dies with it
+-- costs others no more. It is extended by acquire.
+-- :define turn_lasts LEAST(:ttl, {offer})
 -- A client that says nothing for so long is dead.
 -- :define alive 1500000
 -- So often in a row a waiter of the holder's own client comes before older ones of others.
@@ -321,10 +324,11 @@ SET l.token = IF(k.owner <=> :owner AND k.exp > k.t AND k.token > @sqlock_floor,
     l.ended_owner = IF(k.owner IS NULL OR k.owner = :owner AND k.exp > k.t, k.ended_owner, k.owner),
     l.ended_token = IF(k.owner IS NULL OR k.owner = :owner AND k.exp > k.t, k.ended_token, k.token),
     l.ended_why = IF(k.owner IS NULL OR k.owner = :owner AND k.exp > k.t, k.ended_why, {ENDED_TAKEN}),
-    l.owner = :owner, l.exp = k.t + :ttl, l.ttl = :ttl, l.label = :label, l.idle_since = NULL, l.offered = 0,
-    l.client = IF(k.owner <=> :owner AND k.exp > k.t, k.client, NULL);
+    l.owner = :owner, l.exp = k.t + IF(k.seats = 0, :ttl, {turn_lasts}), l.ttl = :ttl, l.label = :label,
+    l.idle_since = NULL, l.offered = 0, l.client = IF(k.owner <=> :owner AND k.exp > k.t, k.client, NULL);
 SELECT 0,
-       CASE WHEN h.owner = :owner AND h.offered = 0 AND h.exp >= @sqlock_t + :ttl THEN IF(h.seats = 0, {DONE}, {TURN})
+       CASE WHEN h.owner = :owner AND h.offered = 0 AND h.exp >= @sqlock_t + IF(h.seats = 0, :ttl, {turn_lasts})
+                THEN IF(h.seats = 0, {DONE}, {TURN})
             WHEN h.kind <> 0 THEN {KIND}
             WHEN NOT {known} THEN {STRANGER}
             WHEN h.withdrawn = :owner OR h.ended_why = {ENDED_RELEASED} AND h.ended_owner = :owner THEN {RELEASED}
@@ -1353,7 +1357,7 @@ FROM DUAL WHERE @sqlock_comes;
 UPDATE {lock} FORCE INDEX (PRIMARY) SET
     token = @sqlock_new,
     owner = CASE @sqlock_act WHEN 1 THEN :owner WHEN 2 THEN @sqlock_to ELSE owner END,
-    exp = CASE @sqlock_act WHEN 1 THEN @sqlock_t + :ttl WHEN 2 THEN @sqlock_t + {offer} ELSE exp END,
+    exp = CASE @sqlock_act WHEN 1 THEN @sqlock_t + IF(@sqlock_seats = 0, :ttl, {turn_lasts}) WHEN 2 THEN @sqlock_t + {offer} ELSE exp END,
     ttl = CASE @sqlock_act WHEN 1 THEN :ttl WHEN 2 THEN @sqlock_to_ttl ELSE ttl END,
     since = IF(@sqlock_act = 0 OR @sqlock_own, since, @sqlock_t),
     label = CASE @sqlock_act WHEN 1 THEN :label WHEN 2 THEN @sqlock_to_label ELSE label END,
@@ -1376,7 +1380,7 @@ SELECT 0,
             WHEN @sqlock_t < @sqlock_grace OR @sqlock_t < @sqlock_to_grace THEN {GRACE}
             ELSE {SKIPPED} END,
        CAST(IF(@sqlock_act = 1 OR @sqlock_seats = 0, @sqlock_new, 0) AS SIGNED),
-       CAST(CASE WHEN @sqlock_act = 1 THEN :ttl
+       CAST(CASE WHEN @sqlock_act = 1 THEN IF(@sqlock_seats = 0, :ttl, {turn_lasts})
                  WHEN @sqlock_act = 2 THEN {offer}
                  WHEN @sqlock_exp > @sqlock_t THEN @sqlock_exp - @sqlock_t
                  WHEN @sqlock_t < @sqlock_grace THEN @sqlock_grace - @sqlock_t

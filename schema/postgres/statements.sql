@@ -14,6 +14,9 @@
 -- :define longest_ever 604800000000
 -- How long a waiter has to take up the lock that it is offered.
 -- :define offer 1000000
+-- A grant lasts for its lease; a turn, beside which others may have seats, no longer than an offer: who dies with it
+-- costs others no more. It is extended by acquire.
+-- :define lasts CASE WHEN l.seats = 0 THEN :ttl ELSE least(:ttl, {offer}) END
 -- A client p lives: it has said so, and its session has not ended. A session that listens for the client holds this
 -- advisory lock. So the end of a program that was killed shows at once.
 -- :define session_number ('x'::text || encode(substr(p.id, 1, 8), 'hex'::text))::bit(64)::bigint
@@ -252,7 +255,7 @@ UPDATE {lock} l SET
                        THEN l.ended_token ELSE l.token END,
     ended_why = CASE WHEN l.owner IS NULL OR l.owner = :owner AND l.exp > k.t
                      THEN l.ended_why ELSE {ENDED_TAKEN} END,
-    owner = :owner, exp = k.t + :ttl, ttl = :ttl, label = :label, idle_since = NULL, offered = 0,
+    owner = :owner, exp = k.t + {lasts}, ttl = :ttl, label = :label, idle_since = NULL, offered = 0,
     client = CASE WHEN l.owner = :owner AND l.exp > k.t THEN l.client END
 FROM k
 WHERE l.ns = k.ns AND l.name = k.name AND l.kind = 0
@@ -1343,7 +1346,7 @@ WITH q AS (
         owner = CASE WHEN e.act = 1 THEN :owner WHEN e.act = 2 THEN e.h_owner ELSE l.owner END,
         token = CASE WHEN e.act = 0 OR e.own AND l.token > e.fence_floor THEN l.token
                      ELSE greatest(l.token, e.fence_floor) + 1 END,
-        exp = CASE WHEN e.act = 1 THEN e.t + :ttl WHEN e.act = 2 THEN e.t + {offer} ELSE l.exp END,
+        exp = CASE WHEN e.act = 1 THEN e.t + {lasts} WHEN e.act = 2 THEN e.t + {offer} ELSE l.exp END,
         ttl = CASE WHEN e.act = 1 THEN :ttl WHEN e.act = 2 THEN e.h_ttl ELSE l.ttl END,
         since = CASE WHEN e.act = 0 OR e.own THEN l.since ELSE e.t END,
         label = CASE WHEN e.act = 1 THEN :label WHEN e.act = 2 THEN e.h_label ELSE l.label END,

@@ -20,6 +20,9 @@
 -- :define month 2678400000
 -- How long a waiter has to take up the lock that it is offered.
 -- :define offer 1000
+-- A grant lasts for its lease; a turn, beside which others may have seats, no longer than an offer: who dies with it
+-- costs others no more. It is extended by acquire.
+-- :define lasts (CASE seats WHEN 0 THEN :ttl / 1000 ELSE min(:ttl / 1000, {offer}) END)
 -- So often in a row a waiter of the holder's own client comes before older ones of others.
 -- :define passes 16
 -- A client that ended so long ago is forgotten.
@@ -102,7 +105,7 @@ UPDATE {lock} SET
     ended_owner = CASE WHEN owner IS NULL OR owner = :owner AND exp > {now} THEN ended_owner ELSE owner END,
     ended_token = CASE WHEN owner IS NULL OR owner = :owner AND exp > {now} THEN ended_token ELSE token END,
     ended_why = CASE WHEN owner IS NULL OR owner = :owner AND exp > {now} THEN ended_why ELSE {ENDED_TAKEN} END,
-    owner = :owner, exp = {now} + :ttl / 1000, ttl = :ttl / 1000, label = :label, idle_since = NULL, offered = 0,
+    owner = :owner, exp = {now} + {lasts}, ttl = {lasts}, label = :label, idle_since = NULL, offered = 0,
     client = CASE WHEN owner = :owner AND exp > {now} THEN client END
 WHERE ns = :ns AND name = :name AND kind = 0 AND (owner IS NULL OR owner = :owner OR exp <= {now})
   AND (waiters = 0 OR owner = :owner AND exp > {now}) AND (seats = 0 OR owner = :owner AND exp > {now})
@@ -696,7 +699,7 @@ WHERE h.ns = :ns AND h.name = :name
   AND (h.kind <> 0 OR h.withdrawn IS :owner OR h.ended_why = {ENDED_RELEASED} AND h.ended_owner IS :owner
        OR {now} * 1000 > :not_after OR h.owner IS NOT NULL AND h.owner <> :owner AND h.exp > {now});
 -- :step write
-UPDATE {lock} SET exp = {now} + :ttl / 1000, ttl = :ttl / 1000, label = :label, client = :client, offered = 0
+UPDATE {lock} SET exp = {now} + {lasts}, ttl = {lasts}, label = :label, client = :client, offered = 0
 WHERE ns = :ns AND name = :name AND kind = 0 AND owner = :owner AND exp > {now}
   AND EXISTS (SELECT 1 FROM {meta} WHERE id = 1);
 -- :step durable
@@ -725,8 +728,8 @@ WITH s AS (
 UPDATE {lock} AS l SET
     owner = CASE WHEN e.mine THEN :owner ELSE e.owner END,
     token = max(l.token + 1, {least_token}),
-    exp = e.t + CASE WHEN e.mine THEN :ttl / 1000 ELSE {offer} END,
-    ttl = CASE WHEN e.mine THEN :ttl / 1000 ELSE e.ttl END,
+    exp = e.t + CASE WHEN e.mine THEN {lasts} ELSE {offer} END,
+    ttl = CASE WHEN e.mine THEN {lasts} ELSE e.ttl END,
     since = e.t,
     label = CASE WHEN e.mine THEN :label ELSE e.label END,
     client = CASE WHEN e.mine THEN :client ELSE e.client END,

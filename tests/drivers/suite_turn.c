@@ -119,6 +119,57 @@ TEST(test_exclusive_waiter_that_gives_up_keeps_no_one_out, m, other)
     give(second);
 }
 
+static int run_with_late_queue(void *conn, const sqlock_call *call, sqlock_stmt stmt,
+                               const sqlock_value *values, size_t n, int64_t deadline,
+                               sqlock_rows *rows, sqlock_error *err)
+{
+    int rc = spied_driver()->run(conn, call, stmt, values, n, deadline, rows, err);
+
+    if (stmt == SQLOCK_STMT_QUEUE)
+        sleep_ms(2500);
+    return rc;
+}
+
+/* Who is granted the turn learns of it late, or never. Its lease has 30 s. */
+TEST_IF(QUEUES, test_P23_turn_is_as_short_as_an_offer_from_its_grant_on, m)
+{
+    sqlock_holder holder = {.size = sizeof holder};
+    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
+    sqlock_lock *shared = sit(m, "door", SQLOCK_SHARED);
+    struct waiter writer = {.name = "door", .opts = wait_opts(6000, 30000, 0)};
+
+    w->driver.run = run_with_late_queue;
+    place_opts(w, &o);
+    ok(open_by(&w->driver, w->place.url, &o, &writer.m, &said));
+    w->managers[w->n_managers++] = writer.m;
+    wait_start(&writer);
+    assert_soon(sees_turn(m, "door", SQLOCK_SHARED, &holder), 2000);
+    assert_soon(try_mode(m, "door", SQLOCK_SHARED) == SQLOCK_OK, patience_ms(1500));
+    give(shared);
+    pthread_join(writer.thread, NULL);
+    sqlock_scope_end(&writer.lock);
+}
+
+/* One whose extensions are late would be overtaken. */
+TEST_IF(QUEUES, test_P21_turn_of_a_short_lease_does_not_lapse, m, other)
+{
+    sqlock_lock *shared = sit(m, "door", SQLOCK_SHARED);
+    struct waiter writer = {
+        .m = other, .name = "door", .opts = wait_opts(patience_ms(20000), patience_ms(200), 0)};
+    sqlock_info info;
+    int overtakes = 0;
+
+    wait_start(&writer);
+    await_turn(m, "door", SQLOCK_SHARED, &info);
+    for (int i = 0; i < 350; i++, sleep_ms(10))
+        overtakes += try_mode(m, "door", SQLOCK_SHARED) == SQLOCK_OK;
+    give(shared);
+    pthread_join(writer.thread, NULL);
+    assert_ok(writer.code, &writer.err);
+    give(keep(writer.lock));
+    assert_between(0, overtakes, 5);
+}
+
 /* P23: a waiter that dies while it has the turn. Here its manager says nothing any more. */
 TEST_IF(QUEUES, test_P23_turn_of_a_dead_waiter_is_as_short_as_an_offer, m, other)
 {
