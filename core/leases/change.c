@@ -253,7 +253,9 @@ static int change_begin(sqlock_lock *lock, int64_t mode, int32_t wait_ms, sqlock
         return 0;
     op_end(*out_op, sqlock_error_set(&(*out_op)->err, SQLOCK_ESTATE, 0,
                                      "another change of the lock is under way"));
-    return op_finish(*out_op, NULL, err);
+    rc = op_finish(*out_op, NULL, err);
+    *out_op = NULL;
+    return rc;
 }
 
 static int downgrade_begin(sqlock_lock *lock, sqlock_op **out_op, sqlock_error *err)

@@ -91,6 +91,24 @@ TEST(test_P5_settled_upgrade_is_not_held)
     assert_true(is_free(other, "door"));
 }
 
+/* A request that cannot begin has no op, and none that was freed. */
+TEST(test_second_change_of_a_lock_is_refused_and_has_no_op, m, other)
+{
+    sqlock_lock *lock = sit(m, "door", SQLOCK_SHARED), *beside = sit(other, "door", SQLOCK_SHARED);
+    sqlock_op *first = NULL, *second = NULL;
+    int code;
+
+    ok(sqlock_upgrade_start(lock, 300, NULL, &first, &said));
+    second = first;
+    says(SQLOCK_ESTATE, sqlock_upgrade_start(lock, 0, NULL, &second, &said));
+    assert_null(second);
+    assert_non_null(strstr(said.text, "upgrade \"door\": another change"));
+    assert_null(change_result(first, &code));
+    assert_int_equal(code, SQLOCK_EBUSY);
+    give(lock);
+    give(beside);
+}
+
 /* P7: renewals go on while the database does not answer to the change. */
 TEST(test_P7_lease_is_renewed_while_its_mode_cannot_change)
 {
