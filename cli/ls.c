@@ -107,7 +107,7 @@ static void print_head(struct ls *ls)
 /* An expired lock is no longer held: print how long it was held, and how long ago it expired. */
 static void print_row(const sqlock_info *info)
 {
-    char held[TEXT_DURATION], span[TEXT_DURATION], left[TEXT_DURATION + 1], slot[32];
+    char held[TEXT_DURATION], span[TEXT_DURATION], left[TEXT_DURATION + 1], seat[INFO_SEAT];
     int64_t left_ms = info->holder.left_ms, held_ms = info->holder.held_ms;
     char *name = shown_cell(info->name, info->name_len, 24), *holder = info_holder(info);
     const char *state = info_state(info);
@@ -115,9 +115,8 @@ static void print_row(const sqlock_info *info)
     text_span(held, left_ms < 0 ? held_ms + left_ms : held_ms);
     text_span(span, left_ms < 0 ? -left_ms : left_ms);
     snprintf(left, sizeof left, "%s%s", left_ms < 0 ? "-" : "", span);
-    snprintf(slot, sizeof slot, "slot %lld", (long long)info->slot);
     if (info->slot >= 0 && left_ms > 0)
-        state = slot;
+        state = info_seat(info, seat, sizeof seat);
     if (name != NULL && holder != NULL)
         printf("%s %16lld  %-7s %8s %8s  %s\n", name, (long long)info->holder.token, state, held,
                left, holder);

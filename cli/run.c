@@ -155,7 +155,10 @@ const struct command command_once = {
             "it is stopped if the lock cannot be kept.\n"
             "\n"
             "With --on-lost warn CMD goes on without the lock. Its run is then not written\n"
-            "down, even if it ends with 0: another host may be running it, and may fail.\n",
+            "down, even if it ends with 0: another host may be running it, and may fail.\n"
+            "\n"
+            "Behind a longer --every the period that is written down is yet to come: that\n"
+            "ends with 78, until --again has run CMD once.\n",
     .options = once_options,
     .run = run_run,
 };

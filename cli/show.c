@@ -53,16 +53,18 @@ static void print_words(const sqlock_info *info, const char *state)
 static int print_seat(const sqlock_info *info, void *user)
 {
     const char *name = user;
-    char held[TEXT_DURATION], moment[TEXT_MOMENT], *holder;
+    const int64_t left_ms = info->holder.left_ms;
+    char held[TEXT_DURATION], left[TEXT_DURATION], moment[TEXT_MOMENT], seat[INFO_SEAT], *holder;
 
     if (strcmp(info->name, name) != 0)
         return 1; /* the seats stand behind their lock */
     if (info->slot < 0 || (holder = info_holder(info)) == NULL)
         return 0;
-    printf("slot %-6lld %s, token %lld, since %s (%s)%s\n", (long long)info->slot,
+    printf("%-11s %s, token %lld, since %s (%s), ", info_seat(info, seat, sizeof seat),
            *holder != '\0' ? holder : "someone", (long long)info->holder.token,
-           text_moment(moment, info->holder.held_ms), text_span(held, info->holder.held_ms),
-           info->holder.left_ms > 0 ? "" : ", expired");
+           text_moment(moment, info->holder.held_ms), text_span(held, info->holder.held_ms));
+    printf("%s %s%s\n", left_ms > 0 ? "expires in" : "expired",
+           text_span(left, left_ms > 0 ? left_ms : -left_ms), left_ms > 0 ? "" : " ago");
     free(holder);
     return ferror(stdout);
 }

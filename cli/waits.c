@@ -221,15 +221,18 @@ static void print_circle(const struct waits *w, const size_t *way, size_t n, voi
     (void)user;
     printf("circle:");
     for (size_t i = 0; i < n; i++) {
-        char *label = shown_label(w->list[way[i]].waiter.label),
-             *name = shown_text(w->list[way[i]].name, strlen(w->list[way[i]].name));
+        const struct wait *wait = &w->list[way[i]], *next = &w->list[way[(i + 1) % n]];
+        char *label = shown_label(wait->waiter.label),
+             *name = shown_text(wait->name, strlen(wait->name)),
+             *holder = shown_label(next->waiter.label);
 
-        if (label != NULL && name != NULL)
-            printf("%s %s waits for %s of", i > 0 ? "," : "", label, name);
+        if (label != NULL && name != NULL && holder != NULL)
+            printf("%s %s waits for %s, held by %s", i > 0 ? ";" : "", label, name, holder);
         free(label);
         free(name);
+        free(holder);
     }
-    printf(" the first\n");
+    putchar('\n');
 }
 
 static void print_wait(const struct wait *wait)
@@ -302,15 +305,28 @@ static void print_quoted(const char *text)
     free(shown);
 }
 
+/* An actor is one node, though it may hold in one process and wait in another. */
+static void print_node(const struct waits *w, const unsigned char *owner, const char *label)
+{
+    for (size_t i = 0; i < w->n; i++)
+        if (sqlock_same_actor(owner, w->list[i].waiter.owner)) {
+            label = w->list[i].waiter.label;
+            break;
+        }
+    print_quoted(label);
+}
+
 static int waits_dot(const struct waits *w)
 {
     puts("digraph waits {");
     for (size_t i = 0; i < w->n; i++)
         for (size_t h = 0; h < w->list[i].of->n; h++) {
+            const struct holder *holder = &w->list[i].of->list[h];
+
             printf("    ");
-            print_quoted(w->list[i].waiter.label);
+            print_node(w, w->list[i].waiter.owner, w->list[i].waiter.label);
             printf(" -> ");
-            print_quoted(w->list[i].of->list[h].label);
+            print_node(w, holder->owner, holder->label);
             printf(" [label=");
             print_quoted(w->list[i].name);
             puts("];");

@@ -1,6 +1,7 @@
 
 #include "cli/base/info.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "cli/base/output.h"
@@ -12,6 +13,20 @@ const char *info_state(const sqlock_info *info)
     if (!info->held)
         return "free";
     return info->holder.left_ms > 0 ? "held" : "expired";
+}
+
+const char *info_mode(const sqlock_info *info)
+{
+    return info->mode > 0 ? "slots" : info->mode == SQLOCK_SHARED ? "shared" : "exclusive";
+}
+
+const char *info_seat(const sqlock_info *info, char *out, size_t size)
+{
+    if (info->mode > 0)
+        snprintf(out, size, "slot %lld/%lld", (long long)info->slot, (long long)info->mode);
+    else
+        snprintf(out, size, "shared");
+    return out;
 }
 
 static void add_label(json_t *to, const char *label)
@@ -46,6 +61,10 @@ json_t *info_json(const sqlock_info *info)
     json_object_set_new(out, "name", json_text(info->name, info->name_len));
     json_object_set_new(out, "state", json_string(info_state(info)));
     json_object_set_new(out, "token", json_integer(info->holder.token));
+    if (info->mode != SQLOCK_EXCLUSIVE || info->held)
+        json_object_set_new(out, "mode", json_string(info_mode(info)));
+    if (info->mode > 0)
+        json_object_set_new(out, "slots", json_integer(info->mode));
     if (info->slot >= 0)
         json_object_set_new(out, "slot", json_integer(info->slot));
     if (info->held)

@@ -71,10 +71,12 @@ static int handshake_check_schema(const sqlock *m, const sqlock_rows *rows, sqlo
     int found = (int)rows_int(rows, 0, SQLOCK_COL_VERSION, 0);
     int needs = (int)rows_int(rows, 0, SQLOCK_COL_MIN_READER, 0);
     const char *schema = texts_schema(m->texts);
+    char table[64];
 
     if (found < request_kind(SQLOCK_STMT_HANDSHAKE)->since)
         return sqlock_error_set(err, SQLOCK_ESCHEMA, 0,
-                                "no sqlock tables in %s%s%s: run the migrations",
+                                "no sqlock tables (%s) in %s%s%s: run the migrations",
+                                texts_table(m->texts, "lock", table, sizeof table),
                                 schema != NULL ? "schema \"" : "this database",
                                 schema != NULL ? schema : "", schema != NULL ? "\"" : "");
     return handshake_generation(found, needs, err);

@@ -25,6 +25,7 @@ static void info_read(const sqlock_rows *rows, size_t row, sqlock_info *out)
     out->size = sizeof *out;
     out->name = rows_bytes(rows, row, SQLOCK_COL_NAME, &out->name_len);
     out->slot = out->name != NULL ? lock_seat_of(out->name, &out->name_len) : -1;
+    out->mode = rows_int(rows, row, SQLOCK_COL_BESIDE, SQLOCK_EXCLUSIVE);
     owner = rows_bytes(rows, row, SQLOCK_COL_OWNER, &len);
     out->held = owner != NULL;
     if (owner != NULL && len == sizeof out->owner)

@@ -18,6 +18,7 @@ typedef struct sqlock_info {
     unsigned char owner[SQLOCK_OWNER_SIZE];
     sqlock_holder holder; /* token: of the last grant, also when free */
     int64_t slot; /* -1: the lock's own row; else the slot, or place among shared holders, that this is */
+    int64_t mode; /* SQLOCK_EXCLUSIVE, SQLOCK_SHARED or the number of slots: as the lock was used last */
 } sqlock_info;
 
 /* Return 0 to go on, anything else to stop. info and what it points to live during the call. */
@@ -102,7 +103,7 @@ typedef struct sqlock_reap_opts {
     int32_t pause_ms;      /* after each statement that changed something */
     int64_t grace_ms;      /* clear only what ran out at least so long ago */
     int64_t idle_ms;       /* prune what has been free for so long; SQLOCK_REAP_KEEP: nothing */
-    int64_t limit;         /* change at most so many rows; SQLOCK_REAP_NO_LIMIT */
+    int64_t limit;         /* clear and prune at most so many rows; SQLOCK_REAP_NO_LIMIT */
     int32_t max_ms;        /* start nothing after so long; SQLOCK_REAP_NO_LIMIT */
     sqlock_cancel *cancel; /* ends it early; NULL: none */
 } sqlock_reap_opts;

@@ -192,7 +192,7 @@ enum {
     SQLOCK_COL_KEPT = 8, /* seat: 1 if the lock's own row is still its owner's: others wait for it */
     SQLOCK_COL_SEATS = 8 /* drain, of a holder: what stands there: -1 shared holders, N: those of N slots */
 };
-/* circle: of a lock's holder: what may stand beside it, 0: nothing, -1: shared holders, N: those of N slots */
+/* circle, list: of a lock's holder: what may stand beside it, 0: nothing, -1: shared holders, N: those of N slots */
 enum { SQLOCK_COL_BESIDE = 9 };
 /* beat: a row for each waiter of the client; the place of the first row is 0, and it has no owner */
 enum {

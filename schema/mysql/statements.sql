@@ -621,9 +621,13 @@ COMMIT;
 -- :block list
 -- A page in byte order after the name :after, of names that start with :prefix. :free = 1: free rows too.
 -- The owner of a row beside which others may have seats waits for those, and is no holder: such a row is as good as free.
+-- The last column: what may stand beside the lock of this row, or of which it is a seat.
 -- :step
 SELECT 0, {DONE}, l.token, IF(l.seats = 0, l.exp - {now}, NULL), {now}, IF(l.seats = 0, l.since, NULL),
-       IF(l.seats = 0, l.label, NULL), l.name, IF(l.seats = 0, l.owner, NULL)
+       IF(l.seats = 0, l.label, NULL), l.name, IF(l.seats = 0, l.owner, NULL),
+       IF(OCTET_LENGTH(l.name) > 4 AND SUBSTRING(l.name, -4, 1) = X'00',
+          (SELECT h.seats FROM {lock} h FORCE INDEX (PRIMARY)
+           WHERE h.ns = l.ns AND h.name = SUBSTRING(l.name, 1, OCTET_LENGTH(l.name) - 4)), l.seats)
 FROM {lock} l FORCE INDEX (PRIMARY)
 WHERE l.ns = :ns AND l.name > :after AND l.name >= :prefix
   AND SUBSTRING(l.name, 1, OCTET_LENGTH(:prefix)) = :prefix

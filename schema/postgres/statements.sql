@@ -28,9 +28,10 @@
 -- :define seat z.ns = :ns AND z.name > (:name || decode('00', 'hex')) AND z.name < (:name || decode('01', 'hex'))
 -- :define number ((get_byte(z.name, octet_length(z.name) - 3) * 65536) + (get_byte(z.name, octet_length(z.name) - 2) * 256) + get_byte(z.name, octet_length(z.name) - 1))
 -- :define numbered (:name || decode('00'::text || lpad(to_hex(x.n), 6, '0'), 'hex'))
--- The row l is a seat, and the lock h that it is of, if someone has its turn.
+-- The row l is a seat; the lock h that it is of; the same, if someone has its turn.
 -- :define is_seat (octet_length(l.name) > 4 AND get_byte(l.name, octet_length(l.name) - 4) = 0)
--- :define turn h.ns = l.ns AND h.name = substr(l.name, 1, octet_length(l.name) - 4) AND h.seats <> 0 AND h.exp > {now}
+-- :define seat_of h.ns = l.ns AND h.name = substr(l.name, 1, octet_length(l.name) - 4)
+-- :define turn {seat_of} AND h.seats <> 0 AND h.exp > {now}
 -- A client that ended so long ago is forgotten.
 -- :define gone 3600000000
 -- How long it counts that someone has said where it waits with the turn.
@@ -589,9 +590,11 @@ RETURNING (k.ord - 1)::int, {DONE}, l.token, NULL::bigint, {now};
 -- to pass an equality. Then it reads and sorts all following rows for each page, which took 5 s for 100,000 names. So
 -- the bounds are whole keys, and the kind is compared by a range.
 -- The owner of a row beside which others may have seats waits for those, and is no holder: such a row is as good as free.
+-- The last column: what may stand beside the lock of this row, or of which it is a seat.
 -- :step
 SELECT 0, {DONE}, l.token, CASE WHEN l.seats = 0 THEN l.exp - {now} END, {now}, CASE WHEN l.seats = 0 THEN l.since END,
-       CASE WHEN l.seats = 0 THEN l.label END, l.name, CASE WHEN l.seats = 0 THEN l.owner END
+       CASE WHEN l.seats = 0 THEN l.label END, l.name, CASE WHEN l.seats = 0 THEN l.owner END,
+       CASE WHEN {is_seat} THEN (SELECT h.seats FROM {lock} h WHERE {seat_of}) ELSE l.seats END::bigint
 FROM {lock} l
 WHERE (l.ns, l.name) > (:ns, :after) AND (l.ns, l.name) >= (:ns, :prefix)
   AND (l.ns, l.name) < (:ns, :prefix || decode('ff', 'hex'))

@@ -245,10 +245,14 @@ FROM (SELECT 1) LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
 -- :block list
 -- A page in byte order after the name :after, of names that start with :prefix. :free = 1: free rows too.
 -- The owner of a row beside which others may have seats waits for those, and is no holder: such a row is as good as free.
+-- The last column: what may stand beside the lock of this row, or of which it is a seat.
 -- :step
 SELECT 0, {DONE}, token, CASE seats WHEN 0 THEN (exp - {now}) * 1000 END, {now} * 1000,
-       CASE seats WHEN 0 THEN since * 1000 END, CASE seats WHEN 0 THEN label END, name, CASE seats WHEN 0 THEN owner END
-FROM {lock}
+       CASE seats WHEN 0 THEN since * 1000 END, CASE seats WHEN 0 THEN label END, name, CASE seats WHEN 0 THEN owner END,
+       CASE WHEN length(name) > 4 AND substr(name, -4, 1) = x'00'
+            THEN (SELECT h.seats FROM {lock} h WHERE h.ns = l.ns AND h.name = substr(l.name, 1, length(l.name) - 4))
+            ELSE seats END
+FROM {lock} l
 WHERE ns = :ns AND name > :after AND name >= :prefix AND substr(name, 1, length(:prefix)) = :prefix
   AND kind = 0 AND (:free = 1 OR owner IS NOT NULL AND seats = 0)
 ORDER BY ns, name LIMIT :limit;

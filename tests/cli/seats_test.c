@@ -25,7 +25,8 @@ TEST(test_shared_runs_go_on_beside_each_other, ON_ALL)
     assert_says(0, "1\n", "", "sqlock $G run -n -s door sh -c 'echo $SQLOCK_SLOT'");
     assert_says(75, "", "door is busy", "sqlock $G run -n door true");
     assert_says(0, "\"slot\":0", "", "sqlock $G --json show door");
-    assert_says(0, "slot 0", "", "sqlock $G ls");
+    assert_says(0, " shared ", "", "sqlock $G ls");
+    assert_says(0, "\"mode\":\"shared\"", "", "sqlock $G --json ls");
     end(first);
     assert_sh("sqlock $G run -n door true");
 }
@@ -46,6 +47,9 @@ TEST(test_run_gets_the_number_of_its_slot, ON_ALL)
     assert_says(0, "1\n", "", "sqlock $G run --slots 2 port sh -c 'echo $SQLOCK_SLOT'");
     assert_says(75, "", "port is busy",
                 "sqlock $G run --slots 2 port sqlock $G run -n --slots 2 port true");
+    assert_says(0, " slot 0/2 ", "", "sqlock $G ls");
+    assert_says(0, "\"slots\":2", "", "sqlock $G --json show port");
+    assert_says(0, "\nslot 0/2 ", "", "sqlock $G show port");
     assert_says(78, "", "2 slots", "sqlock $G run -n --slots 3 port true");
     end(first);
     assert_sh("sqlock $G run -n --slots 3 port true");

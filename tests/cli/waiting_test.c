@@ -198,8 +198,9 @@ TEST(test_waits_shows_a_circle, ON_ALL)
     two = sh_start(script, "gate", "gate", "door");
     wait_for("in.gate");
     assert_sh("echo >$D/go; " UNTIL_WAIT(2));
-    assert_sh("sqlock $G waits | grep -q '^circle: .* waits for door of, .* waits for gate of the "
-              "first$'");
+    assert_sh(
+        "sqlock $G waits | grep -q '^circle: .* waits for door, held by .*; .* waits for gate, "
+        "held by '");
     assert_sh("sqlock $G --json waits | grep -q '\"circles\":\\[\\[\"'");
     assert_sh("pkill -INT -P %d && pkill -INT -P %d", (int)one, (int)two);
     assert_int_equal(child_wait(one, patience_ms(20000)), 0);
@@ -225,8 +226,12 @@ TEST(test_waits_knows_an_actor_by_its_owners, ON_ALL)
     assert_says(0, "\"circles\":[]", "", "sqlock $G --json waits");
     b = sh_start(wants, two[1], "door");
     assert_sh(UNTIL_WAIT(2));
-    assert_sh("sqlock $G waits | grep -q '^circle: .* waits for door of, .* waits for gate of the "
-              "first$'");
+    assert_sh(
+        "sqlock $G waits | grep -q '^circle: .* waits for door, held by .*; .* waits for gate, "
+        "held by '");
+    /* Each is one node of the graph, so the circle is one there. */
+    assert_sh("sqlock $G waits --dot | awk -F'\"' '/->/ { n++; edge[$2, $4]; back[$4, $2] } "
+              "END { for (e in edge) if (!(e in back)) exit 1; exit n != 2 }'");
     assert_sh("pkill -INT -P %d && pkill -INT -P %d", (int)a, (int)b);
     assert_int_equal(child_wait(a, patience_ms(20000)), 0);
     assert_int_equal(child_wait(b, patience_ms(20000)), 0);

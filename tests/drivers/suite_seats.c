@@ -363,6 +363,7 @@ static int count_seats(const sqlock_info *info, void *user)
 
     assert_string_equal(info->name, "door");
     assert_int_equal(info->slot, *n);
+    assert_int_equal(info->mode, SQLOCK_SHARED);
     ++*n;
     return 0;
 }
