@@ -63,6 +63,8 @@ static void command_environment(const struct plan *plan, const struct order *ord
 
     if (url != NULL)
         setenv("SQLOCK_URL", url, 1);
+    else
+        unsetenv("SQLOCK_URL"); /* which may be empty */
     command_grants(plan, order);
     setenv("SQLOCK_HELD", "1", 1);
 }

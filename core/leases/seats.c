@@ -199,7 +199,7 @@ static int64_t seats_pause(const sqlock_op *op, int64_t left, int64_t now)
     return left > 0 ? time_min(pause, left) : pause;
 }
 
-/* When the turn is to be extended. It lasts for so long at most, wherever others may have seats. */
+/* When the turn is to be extended, which the statements grant for as long as an offer at most. */
 static int64_t seats_extend_at(const sqlock_op *op)
 {
     return op->acquire.turned + time_min(op->lock->lease.ttl, LOCK_TURN_US) / 3;

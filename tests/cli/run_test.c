@@ -132,7 +132,7 @@ TEST(test_command_finds_the_database_that_was_used, ON_ALL)
               "sqlock --url-file $D/url $G run t sqlock $G show t");
     assert_says(64, "", NULL,
                 "SQLOCK_URL=sqlite:$D/x sqlock --url-file $D/url $G run t sqlock $G run t true");
-    assert_sh("DATABASE_URL=$SQLOCK_URL && export DATABASE_URL && unset SQLOCK_URL && "
+    assert_sh("DATABASE_URL=$SQLOCK_URL && export DATABASE_URL && SQLOCK_URL= && "
               "sqlock $G run t sh -c 'test -z \"${SQLOCK_URL+set}\" && sqlock '\"$G\"' show t'");
 }
 

@@ -22,7 +22,7 @@ make_stage()
     locked "${MAKE:-make}" -s DRIVERS="$BUILT_DRIVERS" install PREFIX="$dir/usr" >"$dir/log" 2>&1 ||
         { cat "$dir/log"; return 1; }
     stand_in import.sh '[ "$SQLOCK_HELD" = 1 ] && sqlock ls | grep -q "^import "'
-    stand_in read.sh 'sqlock ls | grep -q "^prices .* slot 0 "'
+    stand_in read.sh 'sqlock ls | grep -q "^prices .* shared "'
     stand_in encode.sh '[ "$SQLOCK_SLOT" = 0 ]'
     stand_in move.sh 'set -- $SQLOCK_TOKENS; [ $# = 2 ] && [ "$(sqlock ls | grep -c "^from \|^to ")" = 2 ]'
     stand_in scheduler.sh '[ "$SQLOCK_HELD" = 1 ] && sqlock ls | grep -q "^scheduler "'

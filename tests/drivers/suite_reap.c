@@ -116,7 +116,7 @@ TEST(test_reap_does_not_prune_what_it_just_cleared, m)
 }
 
 /* The seats go first. Then the row says that there are none, and is idle from then on. */
-TEST(test_reap_prunes_what_was_shared, m)
+TEST_IF(QUEUES, test_reap_prunes_what_was_shared, m)
 {
     static const int64_t modes[] = {SQLOCK_SHARED, SQLOCK_SLOTS(2)};
 
@@ -140,7 +140,7 @@ TEST(test_reap_prunes_what_was_shared, m)
     }
 }
 
-TEST(test_reap_leaves_a_row_whose_seat_is_taken, m, other)
+TEST_IF(QUEUES, test_reap_leaves_a_row_whose_seat_is_taken, m, other)
 {
     sqlock_acquire_opts opts = mode_opts(SQLOCK_SHARED, 0);
     sqlock_lock *lock = NULL;
