@@ -56,12 +56,12 @@ static struct own *connect_to(const char *url, int client)
 static void *start(const struct bench_db *db, void *shared, int client)
 {
     static const Oid acquire[] = {BYTES, BYTES, BYTES, INT, INT, INT, BYTES};
-    static const Oid release[] = {BYTES, BYTES, BYTES, INT, BOOL};
+    static const Oid release[] = {BYTES, BYTES, BYTES, INT, INT, BOOL};
     struct own *own = connect_to(db->url, client);
 
     (void)shared;
     prepare(own, "a", db->scripts[SQLOCK_STMT_ACQUIRE].steps[0].sql, 7, acquire);
-    prepare(own, "r", db->scripts[SQLOCK_STMT_RELEASE].steps[0].sql, 5, release);
+    prepare(own, "r", db->scripts[SQLOCK_STMT_RELEASE].steps[0].sql, 6, release);
     return own;
 }
 
@@ -78,7 +78,7 @@ static void pair(void *arg)
     struct own *own = arg;
     unsigned char owner[SQLOCK_OWNER_SIZE];
     uint64_t ttl = htobe64(BENCH_LEASE_MS * UINT64_C(1000)), not_after = htobe64(INT64_MAX), token;
-    uint64_t grace = 0;
+    uint64_t grace = 0, seat = 0;
     const char *values[] = {
         "", own->name, (char *)owner, (char *)&ttl, (char *)&not_after, (char *)&grace, "bare"};
     int lens[] = {
@@ -99,9 +99,11 @@ static void pair(void *arg)
     PQclear(res);
     values[3] = (char *)&token;
     lens[3] = sizeof token;
-    values[4] = "\0"; /* it waits for the disk */
-    lens[4] = 1;
-    res = PQexecPrepared(own->pg, "r", 5, values, lens, formats, 1);
+    values[4] = (char *)&seat;
+    lens[4] = sizeof seat;
+    values[5] = "\0"; /* it waits for the disk */
+    lens[5] = 1;
+    res = PQexecPrepared(own->pg, "r", 6, values, lens, formats, 1);
     check(own, res, PGRES_TUPLES_OK);
     PQclear(res);
 }

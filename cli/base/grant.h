@@ -42,7 +42,7 @@ enum { GRANT_TTL = 256, GRANT_GRACE, GRANT_SLOTS, GRANT_ACTOR, GRANT_LAST };
 #define GRANT_KINDS                                                                                \
     {'s', NULL, NULL, "shared lock: keeps only exclusive ones out"},                               \
     {                                                                                              \
-        GRANT_SLOTS, "slots", "N", "one of N slots: SQLOCK_SLOT has its number, from 0"            \
+        GRANT_SLOTS, "slots", "N", "one of N slots; in run, SQLOCK_SLOT is its number"             \
     }
 /* Of commands without them. */
 #define GRANT_KINDS_LATER                                                                          \

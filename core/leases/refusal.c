@@ -64,7 +64,9 @@ void acquire_refused(sqlock_op *op, int code, const struct answer *a, int64_t no
     op->held_until = code == SQLOCK_EBUSY && a->left > 0 ? a->sent + a->left : 0;
     if (!op->settle || a->now > op->lock->lost_until)
         op->unsure = 0;
-    if (code == SQLOCK_EGUARDED)
+    if (code == SQLOCK_EGUARDED && h->token == 0)
+        sqlock_error_set(&op->err, code, SQLOCK_RETRY, "an open transaction guards the lock");
+    else if (code == SQLOCK_EGUARDED)
         sqlock_error_set(&op->err, code, SQLOCK_RETRY,
                          "an open transaction guards the lock (last token %lld)",
                          (long long)h->token);
