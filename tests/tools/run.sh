@@ -20,12 +20,12 @@ shift
 log_dir=$build/log
 limit_s=${SQLOCK_TEST_LIMIT:-1200}
 # Most tests wait, for leases to end: one more at a time than there are cores. While the cores are idle all the same,
-# up to three times as many. As many as that all the time make some late that look at a second of a server's. So does
+# up to twice as many. As many as that all the time make some late that look at a second of a server's. So does
 # more than one program that keeps a core busy: these run one after the other; and one that looks at no clock runs
 # beside all of it, when no other wants the core. What runs only then counts as idle.
 cores=$(nproc 2>/dev/null || echo 1)
 jobs=${JOBS:-$((cores + 1))}
-most_jobs=${JOBS:-$((3 * jobs))}
+most_jobs=${JOBS:-$((2 * jobs))}
 passed=0 failed=0 skipped=0
 postgres=tests/tools/pg.sh mysql=tests/tools/my.sh
 declare -A started=() # the servers, by their scripts

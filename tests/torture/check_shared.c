@@ -113,9 +113,15 @@ static bool is_open(const struct slots *s, const struct grant *g)
     return false;
 }
 
-/* All slots are taken: so whoever had one before, and has not come again, has none any more. */
+/* All slots are taken: so whoever had one before, and has not come again, has none any more. Unless
+ * one of those who have them was granted it before the last step of the clock: its slot may be
+ * another's. */
 static void end_past(const struct book *b, struct slots *s, const struct span *late)
 {
+    const struct span *first;
+
+    if (count_new(b, s, late->told->return_us, &first) < s->n_open)
+        return;
     for (int64_t i = 0; i < s->n_past; i++) {
         struct grant *g = s->past[i];
 
