@@ -39,14 +39,18 @@ static bool says_guards(const struct book *b)
     return engine && strncasecmp(engine, "sqlite", 6) != 0 && strncmp(engine, "mysql-5", 7) != 0;
 }
 
-/* Who was granted the name, having asked for it since, was not kept out any more. */
+/* Who was granted the name, having asked for it since, was not kept out any more. Shared holders,
+ * and those of other slots, are not kept out anyway. */
 static int64_t first_grant_since(const struct book *b, const struct event *guard)
 {
     int64_t first = NEVER;
 
+    if (kind_of(b, guard->name).slots > 1)
+        return NEVER;
     for (int64_t i = book_at(b, guard->name, 0);
          i < b->n_grants && b->grants[i].name == guard->name; i++)
-        if (b->grants[i].sent_us > guard->invoke_us && b->grants[i].start_us < first)
+        if (!b->grants[i].shared && b->grants[i].sent_us > guard->invoke_us &&
+            b->grants[i].start_us < first)
             first = b->grants[i].start_us;
     return first;
 }
