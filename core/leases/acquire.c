@@ -193,12 +193,21 @@ static void acquire_extend(sqlock_op *op, int64_t now)
     op_retry_at_once(op, now);
 }
 
+/* The row is not this owner's, nor is its turn if it had one. */
+static int acquire_is_of_others(const struct answer *a)
+{
+    return a->outcome == SQLOCK_OUT_HELD || a->outcome == SQLOCK_OUT_QUEUED ||
+           a->outcome == SQLOCK_OUT_GRACE;
+}
+
 static void acquire_judge(sqlock_op *op, const struct answer *a, int64_t now)
 {
     if (seats_is_turn(op, a)) {
         seats_turn(op, a, now);
         return;
     }
+    if (acquire_is_of_others(a))
+        op->acquire.has_turn = 0;
     if (change_denied(op, a, now))
         return;
     switch (a->outcome) {

@@ -122,10 +122,6 @@ int seats_answered(sqlock_op *op, const struct answer *a, int64_t now)
     case SQLOCK_OUT_GUARDED:
         acquire_refused(op, SQLOCK_EGUARDED, a, now);
         return 1;
-    case SQLOCK_OUT_HELD:
-    case SQLOCK_OUT_QUEUED:
-        op->acquire.has_turn = 0; /* it ran out */
-        return 0;
     default:
         return 0;
     }
@@ -217,7 +213,7 @@ int seats_wait(sqlock_op *op, int64_t left, int64_t now)
         return 0;
     if (now >= seats_extend_at(op)) {
         op->phase = ACQUIRE_TURN;
-        op_again(op, now);
+        op_again(op, left < 0 ? now + LOOK_LEAST_US : now); /* a guard may keep it from that */
         return 1;
     }
     pause = time_min(seats_pause(op, left, now), seats_extend_at(op) - now);

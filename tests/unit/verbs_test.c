@@ -143,6 +143,26 @@ TEST(test_P4_grant_in_the_place_of_a_turn_is_made_a_lease)
     assert_done(0);
 }
 
+/* P21, P22: its turn lapsed, and another holds the lock, or others come first. It waits as all do,
+ * and does not extend again and again what it has no more. */
+TEST(test_turn_that_was_lost_is_not_extended)
+{
+    static const sqlock_outcome others[] = {SQLOCK_OUT_HELD, SQLOCK_OUT_GRACE};
+
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        begin(&acquire_verb, 10 * TTL);
+        s.op.phase = ACQUIRE_TURN;
+        s.op.acquire.has_turn = 1;
+        s.op.acquire.turned = NOW - TTL;
+        assert_next(SQLOCK_STMT_ACQUIRE, NOW);
+        answer(others[i], NOW);
+        assert_true(!s.op.decided && !s.op.acquire.has_turn);
+        assert_between(NOW + 1001, s.op.next_at, s.op.deadline);
+        assert_next(SQLOCK_STMT_ACQUIRE, s.op.next_at);
+        assert_int_equal(s.op.request.values[3].i, TTL);
+    }
+}
+
 /* Finds the lock free and its row locked. */
 static void begin_and_be_skipped(unsigned caps)
 {
