@@ -116,7 +116,8 @@ int named_seat(sqlock *m, const char *name, int64_t token, int64_t until, int64_
 /* Hand a started request to the worker, or to the steps. word: what was called, for errors; or
  * NULL. After a failure the request has ended, and *out_op is NULL. */
 int async_go(sqlock_op *op, const char *word, sqlock_op **out_op, sqlock_error *err);
-/* It began with this code; the lock may be NULL. If that is 0, the same. */
+/* The same for a request about a lock, whose name goes into its errors. code: not 0 if it could not
+ * begin. lock: may be NULL then. */
 int async_begin(int code, const sqlock_lock *lock, const char *word, sqlock_op **out_op,
                 sqlock_error *err);
 

@@ -209,8 +209,7 @@ static int sweep_is_stuck(sqlock_op *op, int64_t now)
 /* These rows of the page are done. */
 static void sweep_step(struct sweep *s, int64_t count)
 {
-    if (s->todo != TODO_DRAIN)
-        *(s->todo == TODO_REAP ? &s->r.cleared : &s->r.pruned) += count;
+    *(s->todo == TODO_REAP ? &s->r.cleared : &s->r.pruned) += count;
     if (!s->r.more)
         s->from = s->to;
     assert(s->from <= sqlock_rows_count(s->page) && s->todo < TODO_NEXT_PAGE);
@@ -233,7 +232,7 @@ static int sweep_send_change(sqlock_op *op)
     s->sent = sweep_find(s, wanted[s->todo], s->todo == TODO_DRAIN ? 1 : s->size);
     if (s->sent == 0 || (s->o.flags & SQLOCK_REAP_DRY_RUN) ||
         (s->todo == TODO_DRAIN && s->o.idle_ms == SQLOCK_REAP_KEEP)) {
-        sweep_step(s, (int64_t)s->sent);
+        sweep_step(s, s->todo == TODO_DRAIN ? 0 : (int64_t)s->sent);
         return 0;
     }
     if (s->todo == TODO_DRAIN)

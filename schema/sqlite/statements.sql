@@ -47,9 +47,9 @@
 -- :define seated s.owner IS NOT NULL AND s.exp > {now}
 -- The lowest number of a seat that is not taken.
 -- :define seat_free (SELECT min(c.n) FROM (SELECT 0 AS n UNION ALL SELECT {seat_number} + 1 FROM {lock} s WHERE {seats} AND {seated}) c WHERE NOT EXISTS (SELECT 1 FROM {lock} s WHERE s.ns = :ns AND s.name = {seat_key} AND {seated}))
--- The row h of the lock is free, or this owner's.
 -- The lock h of which :name is a seat, if someone has its turn.
 -- :define turn h.ns = :ns AND h.name = substr(:name, 1, length(:name) - 4) AND h.seats <> 0 AND h.exp > {now}
+-- The row h of the lock is free, or this owner's.
 -- :define turn_ours (h.owner = :owner AND h.exp > {now}) IS TRUE
 -- :define turn_free (h.owner IS NULL OR h.exp <= {now})
 -- The token of who holds it. 0: who has its row waits for the last seat to be empty, and holds nothing yet.
