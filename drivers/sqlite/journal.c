@@ -56,7 +56,8 @@ static int journal_has_memory(lite_conn *conn)
 
 /* WAL cannot be set within the transaction that makes the tables. Two who make the file at once
  * both get BUSY, as does one who meets a program that makes tables of its own: look again then,
- * because that program's file stays as it is. */
+ * because that program's file stays as it is. One that commits its first tables between the look
+ * and the change has a file in WAL mode then. */
 int lite_journal_make(lite_conn *conn, sqlock_error *err)
 {
     char answer[32] = "";

@@ -1614,8 +1614,8 @@ FROM (SELECT 1 AS one) o LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
 -- The turn is given back here, and ends as a release does (RELEASED), so that a request for it that comes late is
 -- granted nothing. But if others wait, it is kept for `pass` (kept). There is one case in which that could not name the
 -- grant: a turn that came to the owner of a seat later. Then it is freed, and a waiter looks later.
--- UNLIKE: the lock has seats of another kind. FULL: all slots are taken, or passed over. GUARDED: all are passed over, and
--- no lease runs in any of them. A guard stands there, or a writer for a moment.
+-- UNLIKE: the lock has seats of another kind. FULL: all slots are taken, or passed over. GUARDED: all are passed over, no
+-- lease runs in any of them, and no one is writing one: guards stand there.
 -- RELEASED is what the seats say, and the tombstone of `unseat`. The end of the turn counts only if there is no sign of a
 -- seat: the turn was given up without one.
 -- No row: nothing was decided, and the look says why, or the lock has no row yet. Then it is made as in acquire. HELD is
@@ -1718,7 +1718,11 @@ SELECT 0,
             WHEN @sqlock_t < @sqlock_grace AND NOT @sqlock_alive AND NOT @sqlock_own THEN {GRACE}
             WHEN @sqlock_more <> 0 AND NOT @sqlock_own THEN {QUEUED}
             WHEN @sqlock_seats <> 0 AND @sqlock_seats <> :seats THEN {UNLIKE}
-            WHEN @sqlock_full AND @sqlock_ends IS NULL THEN IF({shows_guards}, {GUARDED}, {SKIPPED})
+            WHEN @sqlock_full AND @sqlock_ends IS NULL
+                THEN IF({shows_guards} AND @sqlock_rows = (
+                            SELECT COUNT(*) FROM {lock} s FORCE INDEX (PRIMARY)
+                            WHERE s.ns = IF(@sqlock_full AND @sqlock_ends IS NULL, :ns, NULL) AND {seats} {skip}),
+                        {GUARDED}, {SKIPPED})
             WHEN @sqlock_full THEN {FULL}
             ELSE {SKIPPED} END,
        CAST(CASE WHEN @sqlock_act > 0 THEN @sqlock_new
@@ -1770,9 +1774,9 @@ ON DUPLICATE KEY UPDATE mode = {lock}.mode;
 -- The first step only looks. HELD: the lease of a seat runs. It names the one that ends last. The seat of :beside comes
 -- behind all others: its owner wants the lock alone, and gives that seat back once there is no other.
 -- The second step locks the lock's row, as seat does. Then it locks, in the order of keys, each seat that was granted
--- since the last drain, and its entry of nt, without waiting. GUARDED: it could not lock one of them, and no lease
--- runs. A guard stands there, or a writer for a moment. It looks at the leases of the locked rows, because a clock that
--- was put back lets one be renewed that had run out.
+-- since the last drain, and its entry of nt, without waiting. GUARDED: it could lock all the rows, which a guard allows
+-- and a writer does not, and one of the entries not. It looks at the leases of the locked rows, because a clock that was
+-- put back lets one be renewed that had run out.
 -- Those rows are emptied, so that none of them can be renewed. And each gets another token, which is above all of the
 -- name and is no one's. Otherwise a guard of a former holder, which knows its token alone, would pass beside the
 -- exclusive holder. So an empty row whose token is not that of its last end was not granted since, and is left alone.
@@ -1801,11 +1805,11 @@ INTO @sqlock_own, @sqlock_free;
 SET @sqlock_may = COALESCE(@sqlock_known = 1 AND @sqlock_seats <> 0 AND (@sqlock_own OR @sqlock_free AND @sqlock_more = 0), 0);
 SELECT COUNT(*), COALESCE(MAX(s.exp > @sqlock_t), 0) INTO @sqlock_rows, @sqlock_runs
 FROM {lock} s FORCE INDEX (PRIMARY) WHERE s.ns = IF(@sqlock_may, :ns, NULL) AND {seats} AND {used};
-SELECT COUNT(*), COALESCE(MAX(s.exp > @sqlock_t), 0) INTO @sqlock_locked, @sqlock_alive
+SELECT COUNT(*), COUNT(e.token), COALESCE(MAX(s.exp > @sqlock_t), 0) INTO @sqlock_locked, @sqlock_open, @sqlock_alive
 FROM {lock} s FORCE INDEX (PRIMARY)
-STRAIGHT_JOIN {lock} e FORCE INDEX (nt) ON e.ns = s.ns AND e.name = s.name AND e.token = s.token
+LEFT JOIN {lock} e FORCE INDEX (nt) ON e.ns = s.ns AND e.name = s.name AND e.token = s.token
 WHERE s.ns = IF(@sqlock_may AND NOT @sqlock_runs, :ns, NULL) AND {seats} AND {used} {skip};
-SET @sqlock_act = @sqlock_may AND NOT @sqlock_runs AND NOT @sqlock_alive AND @sqlock_locked = @sqlock_rows;
+SET @sqlock_act = @sqlock_may AND NOT @sqlock_runs AND NOT @sqlock_alive AND @sqlock_open = @sqlock_rows;
 UPDATE {lock} FORCE INDEX (PRIMARY) SET
     seats = 0, changes = changes + 1, idle_since = IF(owner IS NULL, @sqlock_t, idle_since)
 WHERE ns = IF(@sqlock_act, :ns, NULL) AND name = :name;
@@ -1823,7 +1827,8 @@ SELECT 0,
             WHEN NOT @sqlock_own AND NOT @sqlock_free THEN {HELD}
             WHEN @sqlock_more <> 0 AND NOT @sqlock_own THEN {QUEUED}
             WHEN @sqlock_seats = 0 THEN {DONE}
-            WHEN NOT @sqlock_runs AND NOT @sqlock_alive AND @sqlock_locked < @sqlock_rows AND {shows_guards} THEN {GUARDED}
+            WHEN @sqlock_locked = @sqlock_rows AND @sqlock_open < @sqlock_rows AND NOT @sqlock_alive AND {shows_guards}
+                THEN {GUARDED}
             ELSE {SKIPPED} END,
        CAST(IF(@sqlock_own OR @sqlock_free OR @sqlock_seats = 0, @sqlock_token, 0) AS SIGNED),
        CAST(@sqlock_exp - @sqlock_t AS SIGNED), CAST(@sqlock_t AS SIGNED),

@@ -1856,8 +1856,8 @@ FROM d LEFT JOIN LATERAL (
 -- have counted more seats than the snapshot shows: then nothing is decided. All seats are written, also those that
 -- are empty. So the guard of a transaction with an older snapshot fails on them, as it does on a row that was granted
 -- to others. And no clock that steps back revives a lease that has run out.
--- GUARDED: a seat that is not taken is locked by a transaction, perhaps by a writer that is gone in a moment.
--- SKIPPED: try again. No row: the lock has none.
+-- GUARDED: it could lock all of them, and as in `guarded` one only as weakly as a guard allows. SKIPPED: try again,
+-- another session is writing one of them. No row: the lock has none.
 -- It goes by the primary key, and reads all seats of the name.
 -- :step aside
 SELECT 0, d.outcome,
@@ -1901,13 +1901,15 @@ WITH k AS (
       AND ((c.owner = :owner AND c.exp > {now}) IS TRUE OR (c.owner IS NULL OR c.exp <= {now}) AND c.waiters = 0)
     FOR UPDATE OF c SKIP LOCKED
 ), s AS (
-    SELECT z.name, z.exp FROM k CROSS JOIN {lock} z WHERE {seat} FOR UPDATE OF z SKIP LOCKED
+    SELECT z.ns, z.name, z.exp FROM k CROSS JOIN {lock} z WHERE {seat} FOR NO KEY UPDATE OF z SKIP LOCKED
+), g AS (
+    SELECT 1 FROM s JOIN {lock} z ON z.ns = s.ns AND z.name = s.name FOR UPDATE OF z SKIP LOCKED
 ), t AS (
-    SELECT k.*, {now} AS t, (SELECT count(*) FROM {lock} z WHERE {seat}) - (SELECT count(*) FROM s) AS locked,
-           (SELECT max(s.exp) FROM s) AS last
+    SELECT k.*, {now} AS t, (SELECT count(*) FROM {lock} z WHERE {seat}) AS seated, (SELECT count(*) FROM s) AS locked,
+           (SELECT count(*) FROM g) AS unguarded, (SELECT max(s.exp) FROM s) AS last
     FROM k
 ), a AS (
-    SELECT t.*, t.locked = 0 AND (t.last > t.t) IS NOT TRUE AS drained FROM t
+    SELECT t.*, t.unguarded = t.seated AND (t.last > t.t) IS NOT TRUE AS drained FROM t
 ), e AS (
     UPDATE {lock} z SET owner = NULL, exp = NULL, since = NULL, label = NULL,
         ended_owner = CASE WHEN z.owner IS NULL THEN z.ended_owner ELSE z.owner END,
@@ -1924,7 +1926,7 @@ WITH k AS (
 SELECT 0,
        CASE WHEN u.token IS NOT NULL THEN {DONE}
             WHEN z.name IS NOT NULL THEN {HELD}
-            WHEN a.locked > 0 THEN {GUARDED}
+            WHEN a.locked = a.seated AND a.unguarded < a.locked THEN {GUARDED}
             ELSE {SKIPPED} END,
        CASE WHEN a.drained THEN a.token ELSE z.token END, CASE WHEN a.drained THEN a.exp ELSE z.exp END - a.t, a.t,
        z.since, z.label, {number},
