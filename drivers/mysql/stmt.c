@@ -109,7 +109,8 @@ int my_step_is_kept(const struct my_conn *c, const sqlock_step *step, size_t i)
 
     return c->keeps && i < STEPS_KEPT &&
            step->flags & (SQLOCK_STEP_GIVES_NOW | SQLOCK_STEP_NOWAIT | SQLOCK_STEP_OFTEN) &&
-           (rest == NULL || my_next_statement(rest) == NULL || my_step_is_transaction(step));
+           (rest == NULL || my_next_statement(rest) == NULL || step->flags & SQLOCK_STEP_NOWAIT ||
+            my_step_is_transaction(step));
 }
 
 void my_step_name(const struct my_conn *c, const sqlock_script *s, size_t i, char *out)

@@ -153,15 +153,15 @@ static void text_put_escaped(struct sink *out, MYSQL *my, const char *sql, unsig
         out->at != NULL ? mysql_real_escape_string(my, out->at + out->len, sql, len) : 2 * len + 1;
 }
 
-/* What is kept of a step: its first statement, and under another name what stands behind it. Of a
- * transaction all statements but the last are the first one, a compound statement. */
+/* What is kept of a step: its last statement under a name of its own, and what stands before it. Of
+ * a transaction, and of several statements, that is a compound statement. */
 #define REST "_rest"
 
 struct kept {
     const char *first, *rest;
     size_t first_len, rest_len; /* rest_len: 0 if there is none */
     size_t n_values;            /* of first */
-    int in_transaction;
+    int in_transaction, is_compound;
 };
 
 int my_step_is_transaction(const sqlock_step *step)
@@ -178,9 +178,9 @@ static struct kept kept_of(const sqlock_step *step)
         k.first += strlen(TX_BEGIN);
         end -= strlen(TX_END);
     }
-    for (at = k.first; (at = my_next_statement(at)) != NULL && at < end;)
-        if (k.rest == NULL || k.in_transaction)
-            k.rest = at;
+    for (at = k.first; (at = my_next_statement(at)) != NULL && at < end; k.rest = at)
+        k.is_compound = k.rest != NULL;
+    k.is_compound |= k.in_transaction;
     k.rest_len = k.rest != NULL ? (size_t)(end - k.rest) : 0;
     k.first_len = (size_t)((k.rest != NULL ? k.rest - strlen(NEXT) : end) - k.first);
     for (at = k.first; (at = my_find(at, k.first + k.first_len, '?')) != NULL; at++)
@@ -205,7 +205,7 @@ static void text_put_prepare(struct sink *out, const sqlock_step *step, const ch
 {
     const struct kept k = kept_of(step);
 
-    text_put_prepare_one(out, name, "", k.first, k.first_len, k.in_transaction, keeps);
+    text_put_prepare_one(out, name, "", k.first, k.first_len, k.is_compound, keeps);
     if (k.rest_len > 0)
         text_put_prepare_one(out, name, REST, k.rest, k.rest_len, 0, keeps);
 }

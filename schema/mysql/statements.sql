@@ -1620,7 +1620,38 @@ FROM (SELECT 1 AS one) o LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
 -- seat: the turn was given up without one.
 -- No row: nothing was decided, and the look says why, or the lock has no row yet. Then it is made as in acquire. HELD is
 -- said there to a caller that is too late, but not to one that may have a seat.
+-- The first step grants most seats, on MariaDB, and waits for no row. A look finds out whether the owner was here before
+-- (then it decides nothing), and whether there is an empty seat. Then one UPDATE goes through the rows in the order of
+-- keys: the lock's row, which must be free and have counted no more seats than the look has seen, and the first seat
+-- behind it that is empty and has no larger token. It gets the next token of the lock's row. Guards keep it out as in
+-- acquire. If only the lock's row was changed, nothing is lost but a token.
 -- Values of act: 0 no grant, 1 of a seat that is there, 2 of a new one.
+-- :step nowait
+SELECT IF(SUM(s.owner = :owner OR s.ended_owner = :owner) > 0 OR SUM(s.name <> :name AND s.owner IS NULL) = 0, NULL,
+          MAX(IF(s.name = :name, s.changes, NULL))), NULL, NULL
+INTO @sqlock_changes, @sqlock_new, @sqlock_rows
+FROM {lock} s FORCE INDEX (PRIMARY) WHERE s.ns = :ns AND (s.name = :name OR {seats});
+{at_once} UPDATE {lock} FORCE INDEX (PRIMARY) SET
+    ended_owner = COALESCE(owner, ended_owner),
+    ended_token = IF(owner IS NULL, ended_token, token),
+    ended_why = IF(owner IS NULL, ended_why, {ENDED_TAKEN}),
+    token = @sqlock_new, since = IF(name = :name, NULL, {start}),
+    exp = IF(name = :name, NULL, (@sqlock_t := {now}) + (@sqlock_ttl := :ttl)), ttl = IF(name = :name, ttl, :ttl),
+    label = IF(name = :name, NULL, :label), seats = IF(name = :name, :seats, seats), changes = changes + (name = :name),
+    idle_since = NULL, client = NULL, offered = 0, owner = IF(name = :name, NULL, :owner)
+WHERE ns = IF(@sqlock_changes IS NULL, NULL, :ns)
+  AND name >= :name AND name < IF(:seats > 0, {seat_key} :seats {key_end}, CONCAT(:name, X'01'))
+  AND kind = 0 AND (owner IS NULL OR exp <= {start})
+  AND IF(name = :name,
+         changes = @sqlock_changes AND waiters = 0 AND seats IN (0, :seats) AND :turn = 0
+         AND {now} <= :not_after AND NOT (withdrawn <=> :owner)
+         AND token >= (SELECT m.fence_floor FROM {meta} m WHERE m.id = 1 AND {met} AND {grace_end} <= {start})
+         AND (@sqlock_new := token + 1) IS NOT NULL,
+         token < @sqlock_new AND (@sqlock_seat := name) IS NOT NULL)
+ORDER BY ns, name LIMIT 2;
+SET @sqlock_rows = ROW_COUNT();
+SELECT 0, {DONE}, @sqlock_new, @sqlock_ttl, @sqlock_t, NULL, NULL, {number_of} @sqlock_seat {of}, 0
+FROM DUAL WHERE @sqlock_rows = 2;
 -- :step often
 START TRANSACTION;
 SELECT MAX(c.token), MAX(c.owner), MAX(c.exp), MAX(c.since), MAX(c.label), MAX(c.waiters), MAX(c.seats),
