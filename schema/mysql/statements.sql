@@ -1622,9 +1622,9 @@ FROM (SELECT 1 AS one) o LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
 -- said there to a caller that is too late, but not to one that may have a seat.
 -- The first step grants most seats, on MariaDB, and waits for no row. A look finds out whether the owner was here before
 -- (then it decides nothing), and whether there is an empty seat. Then one UPDATE goes through the rows in the order of
--- keys: the lock's row, which must be free and have counted no more seats than the look has seen, and the first seat
--- behind it that is empty and has no larger token. It gets the next token of the lock's row. Guards keep it out as in
--- acquire. If only the lock's row was changed, nothing is lost but a token.
+-- keys. The first is the lock's row: it must be free, and have counted no more seats than the look has seen. The second
+-- is the first seat that is empty and has no larger token. It gets the next token of the lock's row. Guards keep it out
+-- as in acquire. If only the lock's row was changed, nothing is lost but a token.
 -- Values of act: 0 no grant, 1 of a seat that is there, 2 of a new one.
 -- :step nowait
 SELECT IF(SUM(s.owner = :owner OR s.ended_owner = :owner) > 0 OR SUM(s.name <> :name AND s.owner IS NULL) = 0, NULL,
