@@ -88,46 +88,51 @@ TEST(test_P21_try_does_not_overtake_a_waiter, a, b)
 
 enum { NO_REPLY_LOST = -1, BROKEN = -2 };
 
-/* From the release, or the break, to the grant of one that has waited for long. The best of
- * several, up to one that is good enough: the machine may be busy. A look would come after half a
- * second. */
-static int64_t hand_over(sqlock *a, sqlock *b, int lost, int64_t enough_us)
+/* From the release, or the break, to the grant of one that has waited for long. */
+static int64_t hand_over(sqlock *a, sqlock *b, int lost)
 {
-    int64_t best = INT64_MAX;
+    sqlock_lock *lock = take(a, "nightly");
+    struct waiter t;
+    int64_t released;
 
-    for (int i = 0; i < 20 && best > enough_us; i++) {
-        sqlock_lock *lock = take(a, "nightly");
-        struct waiter t;
-        int64_t released;
+    queue_up(&t, b, 60000);
+    sleep_ms(700);
+    if (lost >= 0)
+        spy_lose_reply((sqlock_stmt)lost);
+    released = now_us();
+    if (lost == BROKEN)
+        ok(sqlock_break(a, "nightly", sqlock_lock_token(lock), &said));
+    else
+        give(lock);
+    served(&t);
+    give(t.lock);
+    if (lost == BROKEN)
+        drop(lock);
+    return t.ended_us - released;
+}
 
-        queue_up(&t, b, 60000);
-        sleep_ms(700);
-        if (lost >= 0)
-            spy_lose_reply((sqlock_stmt)lost);
-        released = now_us();
-        if (lost == BROKEN)
-            ok(sqlock_break(a, "nightly", sqlock_lock_token(lock), &said));
-        else
-            give(lock);
-        served(&t);
-        best = t.ended_us - released < best ? t.ended_us - released : best;
-        give(t.lock);
-        if (lost == BROKEN)
-            drop(lock);
-    }
-    return best;
+/* Again and again, until those that took no longer are four more than the others, or six less. A
+ * waiter that is called is quick but for a machine that is busy. One that looks for itself, each
+ * third of a second, is not quick twice as often as it is. */
+static void hands_over_within(sqlock *a, sqlock *b, int lost, int64_t enough_us)
+{
+    int lead = 0;
+
+    while (lead < 4 && lead > -6)
+        lead += hand_over(a, b, lost) <= enough_us ? 1 : -1;
+    assert_int_equal(lead, 4);
 }
 
 TEST(test_P22_release_calls_the_waiter_at_once, a, b)
 {
-    assert_between(0, hand_over(a, b, NO_REPLY_LOST, 50000), 50000);
+    hands_over_within(a, b, NO_REPLY_LOST, 50000);
 }
 
 /* The release is sent again, and finds that it has passed the lock on. */
 TEST(test_P22_release_whose_reply_was_lost_calls_the_waiter_too, a, b)
 {
-    assert_between(0, hand_over(a, b, SQLOCK_STMT_RELEASE, 100000), 100000);
-    assert_between(0, hand_over(a, b, SQLOCK_STMT_PASS, 100000), 100000);
+    hands_over_within(a, b, SQLOCK_STMT_RELEASE, 100000);
+    hands_over_within(a, b, SQLOCK_STMT_PASS, 100000);
 }
 
 /* Its worker sleeps until a lease was to be renewed that was released since. That is before its
@@ -153,10 +158,9 @@ TEST(test_P22_waiter_is_called_soon_after_it_has_held_the_lock_itself, a, b)
     assert_between(0, late, 1); /* it would be each second or third time */
 }
 
-/* It would look after a second. */
 TEST(test_P22_break_calls_the_waiter_too, a, b)
 {
-    assert_between(0, hand_over(a, b, BROKEN, 100000), 100000);
+    hands_over_within(a, b, BROKEN, 100000);
 }
 
 static long requests(void)

@@ -57,6 +57,7 @@ TEST(test_P21_client_whose_listening_session_ended_says_at_once_that_it_lives)
     proxy_delay(stage.proxy, DELAY);
     far = stage_open_cut();
     op = wait_and_listen(far);
+    late_begin();
     ended = now_us();
     listener_ends();
     assert_soon(clients_by_session(0) == 1, patience_ms(5000));
