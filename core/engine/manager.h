@@ -265,6 +265,8 @@ struct sqlock_op {
     struct link *company;   /* NULL, or in_company of ops that its thread drives together with it */
     struct link in_company; /* while its request waits to be sent */
     int taken_along; /* another op has sent it, and its thread does not wait for the answer yet */
+    struct party *party;  /* of those that begin behind it (engine/party.h); NULL: none do */
+    struct link in_party; /* it has not begun yet */
     struct link in_manager;
     struct heap_node start, half, end; /* in the manager's heaps op_starts, op_halves, op_ends */
     struct heap_node urgent;

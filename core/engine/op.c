@@ -5,14 +5,13 @@
 #include "core/engine/locks.h"
 #include "core/engine/loop.h"
 #include "core/engine/op.h"
+#include "core/engine/party.h"
 #include "core/engine/pool.h"
 #include "core/engine/queue.h"
 #include "core/model/backoff.h"
 
 #define RETRY_SLEEP_US 2000
 #define LOOK_AGAIN_US  10000
-
-static void op_done_locked(sqlock_op *op, int code);
 
 static void op_listener_fires(struct cancel_listener *listener)
 {
@@ -48,6 +47,7 @@ int op_start(sqlock *m, sqlock_lock *lock, const struct verb *verb, int32_t wait
                                                   : now + wait_ms * INT64_C(1000);
     op->fd = -1;
     list_init(&op->in_manager);
+    list_init(&op->in_party);
     cond_init(&op->wake);
     if (cancel != NULL)
         cancel_listen(&op->listener, cancel, op_listener_fires);
@@ -195,7 +195,7 @@ void op_replace(sqlock_op *op, sqlock_lock *former)
     former->changes = 1;
 }
 
-static void op_done_locked(sqlock_op *op, int code)
+void op_done_locked(sqlock_op *op, int code)
 {
     assert(!op->done);
     assert(code == 0 || op->err.code == code);
@@ -208,6 +208,7 @@ static void op_done_locked(sqlock_op *op, int code)
     op->done = 1;
     if (op->in_queue != NULL)
         queue_end(op, code);
+    party_ends(op);
     ops_plan(op);
     if (op->fd >= 0)
         sqlock_wake_set(op->fd);
@@ -249,6 +250,7 @@ int op_choose(sqlock_op *op, int64_t now)
     if (op->verb->next(op, now)) {
         if (op->former != NULL)
             lock_act(op->former);
+        party_sends(op, now);
         return 1;
     }
     op_act(op);

@@ -35,6 +35,8 @@ int op_finish(sqlock_op *op, sqlock_lock **out_lock, sqlock_error *err);
 /* End an op that was started, and is driven by no thread yet. If code is not 0, op->err is filled.
  */
 void op_end(sqlock_op *op, int code);
+/* The same with m->mu, also of one that is driven by this thread. */
+void op_done_locked(sqlock_op *op, int code);
 /* Before its first request: its grant takes the place of `former`, which is replaced when op
  * succeeds. Its renewals go on, but what denies them may be the change itself. m->mu is held. */
 void op_replace(sqlock_op *op, sqlock_lock *former);

@@ -1,5 +1,6 @@
 /* All of a list of names, or none. It is made of the calls for lists. */
 #include <assert.h>
+#include <string.h>
 
 #include <sqlock/many.h>
 
@@ -22,7 +23,9 @@ struct all {
     int64_t deadline;
     sqlock_lock **locks;
     int *codes;
-    int rounds;
+    int rounds;                /* waits for a name so far, */
+    int apart;                 /* of which one was offered its lock, and not granted it, */
+    int in_vain;               /* and the last one ended without the others */
     sqlock_error err, refusal; /* the last ones; the codes are 0 if there was none */
 };
 
@@ -35,48 +38,28 @@ static int all_may_go_on(int code)
            code == SQLOCK_EUNREACH || code == SQLOCK_EREADONLY;
 }
 
-/* The first name to wait for. */
+/* The name to wait for: of those that were refused, the first by key. So callers with the same
+ * names in any order wait for the same one first. */
 static size_t all_missing(const struct all *a)
 {
-    size_t i = 0;
+    size_t first = a->n;
 
-    while (i < a->n && !all_may_go_on(a->codes[i]) && a->codes[i] != SQLOCK_EUNSURE)
-        i++;
-    return i;
+    for (size_t i = 0; i < a->n; i++)
+        if ((all_may_go_on(a->codes[i]) || a->codes[i] == SQLOCK_EUNSURE) &&
+            (first == a->n || strcmp(a->names[i], a->names[first]) < 0))
+            first = i;
+    return first;
 }
 
-/* What is left of the wait, for one name: at most `most` milliseconds. */
-static int32_t all_wait(const struct all *a, int64_t most)
+/* What is left of the wait, in milliseconds. */
+static int32_t all_wait(const struct all *a)
 {
-    int64_t left =
-        a->deadline == TIME_NEVER ? most : time_min(most, (a->deadline - sqlock_now_us()) / 1000);
+    int64_t left;
 
-    return left > 0 ? (int32_t)left : 0;
-}
-
-/* Wait for this name. */
-static int all_wait_for(struct all *a, size_t i)
-{
-    sqlock_acquire_opts o = many_opts(&a->o, i);
-    int rc;
-
-    o.wait_ms = a->deadline == TIME_NEVER ? SQLOCK_WAIT_FOREVER : all_wait(a, INT32_MAX);
-    if (o.wait_ms == 0)
-        o.wait_ms = 1; /* a try may last for request_ms */
-    rc = sqlock_acquire(a->m, a->names[i], &o, &a->locks[i], &a->err);
-    a->codes[i] = rc;
-    return rc;
-}
-
-/* Twice the time that answers took of late, in milliseconds. */
-static int64_t all_answer_ms(const struct all *a)
-{
-    int64_t ms;
-
-    mutex_lock(&a->m->mu);
-    ms = 2 * a->m->round / 1000;
-    mutex_unlock(&a->m->mu);
-    return ms;
+    if (a->deadline == TIME_NEVER)
+        return SQLOCK_WAIT_FOREVER;
+    left = (a->deadline - sqlock_now_us()) / 1000;
+    return left > 0 ? (int32_t)time_min(left, INT32_MAX) : 0;
 }
 
 /* The end of each try. A caller that does not wait has request_ms, as with one name. */
@@ -85,15 +68,38 @@ static int64_t all_until(const struct all *a)
     return a->deadline == TIME_NEVER || a->o.wait_ms == 0 ? TIME_NEVER : a->deadline + ALL_LATE_US;
 }
 
-/* Try for all names but number `held`. While that one is held, wait for the others for a moment.
- * Its length is random: of two callers that hold what the other one wants, one gives up first. */
-static int all_try(struct all *a, size_t held)
+static int all_try(struct all *a)
 {
     sqlock_acquire_opts o = a->o;
-    uint32_t most = (uint32_t)(backoff_span(a->rounds++) / 1000);
 
-    o.wait_ms = held == a->n ? 0 : all_wait(a, sqlock_random_below(most) + all_answer_ms(a));
-    return many_acquire(a->m, a->names, a->n, held, &o, all_until(a), a->locks, a->codes, &a->err);
+    o.wait_ms = 0;
+    return many_acquire(a->m, a->names, a->n, NULL, &o, all_until(a), a->locks, a->codes, &a->err);
+}
+
+/* Wait for this name, and take up its offer together with the others. While it is held, wait for
+ * them for a moment. Its length is random: of two callers that hold what the other one wants, one
+ * gives up first.
+ *
+ * An offer that was refused needs another wait, for the seats beside the lock, or for a guard. From
+ * then on the others wait until that is over: else each wait would end at the offer. */
+static int all_wait_for(struct all *a, size_t first)
+{
+    uint32_t most = (uint32_t)backoff_span(++a->rounds);
+    struct many_wait wait = {.first = first,
+                             .party = {.apart = a->apart,
+                                       .wait = sqlock_random_below(most),
+                                       .deadline = a->deadline,
+                                       .until = all_until(a)}};
+    sqlock_acquire_opts o = a->o;
+    int rc;
+
+    if ((o.wait_ms = all_wait(a)) == 0)
+        o.wait_ms = 1; /* a try may last for request_ms */
+    rc = many_acquire(a->m, a->names, a->n, &wait, &o, TIME_NEVER, a->locks, a->codes, &a->err);
+    a->in_vain = rc != 0 && !wait.party.begun;
+    if (wait.party.begun && a->codes[first] != 0)
+        a->apart = 1;
+    return rc;
 }
 
 /* A reply was lost, and what it may have granted was given back. */
@@ -130,16 +136,15 @@ static int all_hand_out(struct all *a)
 
 static int all_acquire(struct all *a)
 {
-    size_t held = a->n;
-    int rc;
+    int rc = all_try(a);
 
-    while ((rc = all_try(a, held)) != 0 || (rc = all_hand_out(a)) != 0) {
-        held = all_missing(a);
+    while (rc != 0 || (rc = all_hand_out(a)) != 0) {
+        size_t first = all_missing(a);
+
         rc = all_give_back(a, rc);
-        if (!all_may_go_on(rc) || all_wait(a, 1) == 0)
+        if (a->in_vain || !all_may_go_on(rc) || all_wait(a) == 0)
             return rc;
-        if ((rc = all_wait_for(a, held)) != 0)
-            return all_give_back(a, rc);
+        rc = all_wait_for(a, first);
     }
     return 0;
 }

@@ -1,7 +1,7 @@
 #ifndef SQLOCK_LEASES_LEASES_H
 #define SQLOCK_LEASES_LEASES_H
 
-#include "core/engine/op.h"
+#include "core/engine/party.h"
 
 extern const struct verb acquire_verb, renew_verb, release_verb;
 /* Each of these keeps in op->work what it needs: break_verb the token (int64_t), sweep_verb a
@@ -85,9 +85,16 @@ int many_check(sqlock *m, const char *const *names, size_t n, const sqlock_acqui
                sqlock_lock **out_locks, sqlock_acquire_opts *o, sqlock_error *err);
 /* Those of name number i. */
 sqlock_acquire_opts many_opts(const sqlock_acquire_opts *opts, size_t i);
-/* Acquire all names but number `held`, and end by `until` at the latest. Afterwards locks and codes
- * have what became of each, and err is of the first that failed. */
-int many_acquire(sqlock *m, const char *const *names, size_t n, size_t held,
+/* One name of a list waits, as the options say, and the others begin behind it. */
+struct many_wait {
+    size_t first;
+    struct party party;
+};
+
+/* Acquire all names, and end by `until` at the latest. wait: NULL, or one goes ahead. Afterwards
+ * locks and codes have what became of each, and err is of the first that failed. Of others that
+ * have not begun the codes are SQLOCK_ECANCELLED, and err is not of them. */
+int many_acquire(sqlock *m, const char *const *names, size_t n, struct many_wait *wait,
                  const sqlock_acquire_opts *opts, int64_t until, sqlock_lock **locks, int *codes,
                  sqlock_error *err);
 /* A lock is handed out with at least half of its lease left. Some may have been granted long before

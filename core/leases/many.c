@@ -182,13 +182,56 @@ static int many_failed(int *codes, size_t n, int rc)
     return rc;
 }
 
-int many_acquire(sqlock *m, const char *const *names, size_t n, size_t held,
+/* The one that waits goes ahead, and is driven first. */
+static void many_line_up(struct many *many, struct many_wait *wait)
+{
+    sqlock_op *first = many->ops[wait->first];
+    sqlock *m = first->m;
+
+    mutex_lock(&m->mu);
+    party_lead(&wait->party, first);
+    for (size_t i = many->n; i-- > 0;) {
+        if (many->all[i] == first) {
+            many->all[i] = many->all[0];
+            many->all[0] = first;
+        }
+    }
+    for (size_t i = 1; i < many->n; i++)
+        party_follow(&wait->party, many->all[i]);
+    mutex_unlock(&m->mu);
+}
+
+/* Take all results. The first failure stays in err. Whether the others have begun is known when the
+ * one ahead has ended. */
+static int many_take(const struct many *many, const char *const *names,
+                     const struct many_wait *wait, sqlock_lock **locks, int *codes,
+                     sqlock_error *err)
+{
+    const size_t ahead = wait != NULL ? wait->first : many->n;
+    sqlock_error own = {0};
+    int first = 0, unsent;
+
+    if (wait != NULL)
+        codes[ahead] = op_finish(many->ops[ahead], &locks[ahead], &own);
+    unsent = wait != NULL && !wait->party.begun;
+    for (size_t i = many->n; i-- > 0;) {
+        if (i == ahead)
+            error_give(err, &own);
+        else
+            codes[i] = op_finish(many->ops[i], &locks[i], unsent ? NULL : err);
+        if (codes[i] != 0 && (i == ahead || !unsent))
+            first = check_context(err, "acquire", names[i], strlen(names[i]), codes[i]);
+    }
+    return first;
+}
+
+int many_acquire(sqlock *m, const char *const *names, size_t n, struct many_wait *wait,
                  const sqlock_acquire_opts *opts, int64_t until, sqlock_lock **locks, int *codes,
                  sqlock_error *err)
 {
     struct many many = {0};
     size_t len;
-    int rc = many_begin(&many, n, err), first = 0;
+    int rc = many_begin(&many, n, err);
 
     if (rc != 0)
         return many_failed(codes, n, rc);
@@ -196,7 +239,7 @@ int many_acquire(sqlock *m, const char *const *names, size_t n, size_t held,
         sqlock_acquire_opts o = many_opts(opts, i);
         sqlock_op *op = NULL;
 
-        if (i != held && (rc = acquire_begin(m, names[i], &o, &op, &len, err)) == 0) {
+        if ((rc = acquire_begin(m, names[i], &o, &op, &len, err)) == 0) {
             op->deadline = time_min(op->deadline, until);
             many_add(&many, i, op);
         }
@@ -205,16 +248,12 @@ int many_acquire(sqlock *m, const char *const *names, size_t n, size_t held,
         many_give_up(&many);
         return many_failed(codes, n, rc);
     }
+    if (wait != NULL && n > 1)
+        many_line_up(&many, wait);
     many_drive(&many);
-    for (size_t i = n; i-- > 0;) { /* the first failure stays in err */
-        if (many.ops[i] == NULL)
-            continue;
-        codes[i] = rc = op_finish(many.ops[i], &locks[i], err);
-        if (rc != 0)
-            first = check_context(err, "acquire", names[i], strlen(names[i]), rc);
-    }
+    rc = many_take(&many, names, wait, locks, codes, err);
     many_end(&many);
-    return first;
+    return rc;
 }
 
 /* Give back those whose lease could not be made long enough. Without memory, one after the other.
@@ -242,7 +281,7 @@ static int each_acquire(sqlock *m, const char *const *names, size_t n, const sql
                         sqlock_lock **locks, int *codes, sqlock_error *err)
 {
     sqlock_error late = {0};
-    int rc = many_acquire(m, names, n, n, o, TIME_NEVER, locks, codes, err);
+    int rc = many_acquire(m, names, n, NULL, o, TIME_NEVER, locks, codes, err);
     const size_t first = many_first(codes, n);
 
     if (o->wait_ms == 0 || many_lengthen(locks, n, codes, &late) == 0)

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/engine/locks.h"
+#include "core/engine/party.h"
 #include "core/leases/acquire.h"
 #include "core/leases/leases.h"
 #include "core/model/backoff.h"
@@ -29,6 +30,12 @@ static void refusal_wait_on(sqlock_op *op, int64_t left, int64_t now)
     op_again(op, backoff_next(now, op_pause(op), left, last));
 }
 
+/* One refusal is the answer. Whoever has others along would wait while those hold their locks. */
+static int refusal_is_final(const sqlock_op *op)
+{
+    return op->once || op->settle || change_must_not_wait(op) || party_has_begun(op);
+}
+
 /* op->err is the answer. It ends a request that does not wait. A waiter looks again, after `left`
  * at the latest. */
 static void refusal_note(sqlock_op *op, int code, const struct answer *a, int64_t left, int64_t now)
@@ -41,7 +48,7 @@ static void refusal_note(sqlock_op *op, int code, const struct answer *a, int64_
         verb_early(op, a, now);
     else if (op->settle && op->lock->queued)
         waiting_leaves(op, now);
-    else if (op->once || op->settle || change_must_not_wait(op))
+    else if (refusal_is_final(op))
         op_done(op, code);
     else
         refusal_wait_on(op, left, now);
@@ -100,13 +107,15 @@ static void refusal_note_skipped(sqlock_op *op)
  * certain. */
 static void refusal_locked(sqlock_op *op, int64_t now)
 {
-    if (now < op_last_try(op) && !(op->once && !op->settle && op->retries_at_once >= LOCKED_TRIES))
+    const int once = op->once || party_has_begun(op);
+
+    if (now < op_last_try(op) && !(once && !op->settle && op->retries_at_once >= LOCKED_TRIES))
         verb_locked(op, now);
     else if (op->unsure)
         op_done(op, sqlock_error_set(&op->err, SQLOCK_EUNSURE, SQLOCK_MAYBE,
                                      "the reply was lost, and a transaction has locked the lock's "
                                      "row: it may be this request's own"));
-    else if (op->once || op->settle) {
+    else if (once || op->settle) {
         assert(op->refused != 0); /* it would end as a grant */
         op->err = op->refusal;
         op_done(op, op->refused);

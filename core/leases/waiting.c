@@ -5,6 +5,7 @@
 
 #include "core/engine/lines.h"
 #include "core/engine/locks.h"
+#include "core/engine/party.h"
 #include "core/leases/acquire.h"
 #include "core/leases/leases.h"
 #include "core/sql/texts.h"
@@ -178,11 +179,11 @@ const char *waiting_place(const sqlock_op *op, char *out, size_t size)
 
 /* The last try is not about a place. Who was called may have been granted the lock, unless it
  * waited alone. Where nothing calls it, its own look has: then QUEUE does both, and waits for a
- * newcomer that has just locked the row. */
+ * newcomer that has just locked the row. But a request for a place takes no other names along. */
 void waiting_ends(sqlock_op *op, int64_t now)
 {
     struct place *p = op->in_queue;
-    int granted = p->called && p->sent && op->m->queue.hears;
+    int granted = p->called && p->sent && (op->m->queue.hears || party_takes_along(op));
 
     op->parked = 0;
     if (seats_wait_ends(op))

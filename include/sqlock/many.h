@@ -38,10 +38,14 @@ SQLOCK_API SQLOCK_CHECKED int sqlock_acquire_each(sqlock *m, const char *const *
                                    int *out_codes, sqlock_error *err);
 
 /* Acquire all of the n names, or none. A first try takes what is free. If a name is refused, it gives
- * the others back, waits for that one, and tries again, until opts->wait_ms is over. While it holds some
- * it waits for the others only for a moment of random length, so that callers with the same names in
- * any order do not wait for each other. Programs that take one of the names again and again may keep it
- * waiting: it has no place in a queue.
+ * the others back and waits in the queue of that one, until opts->wait_ms is over: of those that were
+ * refused, the first in byte order. Meanwhile it holds none. When the name is offered to it, one request
+ * and one commit take all of them. If another one is refused then, it gives all back, and with that
+ * passes the name on to who waits next; and waits in the queue of the one that was refused.
+ * (Shared locks and slots, and managers without threads: the name comes first, and the others behind it.)
+ * While it holds some it waits for the others only for a moment of random length, so that callers with
+ * the same names in any order do not wait for each other. It has a place in the queue of one name at a
+ * time, so programs that take another one again and again may keep it waiting.
  * Other programs may see a name held for a moment, and then given back.
  * As above, it may need twice the manager's request_ms after the wait, if the database hangs.
  * Ownership: on success out_locks has n handles, for sqlock_end_each(). Otherwise all are NULL.

@@ -1,4 +1,6 @@
 /* Calls on several locks at once: each is one line of the table at the end. */
+#include <pthread.h>
+
 #include <sqlock/many.h>
 
 #include "tests/counted/scene.h"
@@ -87,6 +89,41 @@ static void check_none(struct scene *s, int rc)
         assert_false(is_held(s, second_name(s)));
 }
 
+/* The release may have a fault, too. Then their lease stands. */
+static void *give_soon(void *arg)
+{
+    struct scene *s = arg;
+    sqlock_error err;
+
+    sleep_ms(40);
+    return sqlock_release(s->theirs, &err) == 0 ? arg : NULL;
+}
+
+static int acquire_all_later(struct scene *s, sqlock_error *err)
+{
+    const char *names[] = {second_name(s), s->name};
+    sqlock_acquire_opts o = take_opts(patience_ms(400));
+    sqlock_lock *locks[2];
+    pthread_t thread;
+    bool runs = pthread_create(&thread, NULL, give_soon, s) == 0;
+    int rc = sqlock_acquire_all(s->m, names, 2, &o, locks, err);
+
+    s->second = locks[0];
+    s->lock = locks[1];
+    if (runs)
+        pthread_join(thread, NULL);
+    return rc;
+}
+
+static void check_all_later(struct scene *s, int rc)
+{
+    assert_true((s->lock != NULL) == (rc == 0) && (s->second != NULL) == (rc == 0));
+    if (rc != 0 && is_sure(s, rc))
+        assert_false(is_held(s, second_name(s)));
+    if (rc != 0 && is_sure(s, rc) && sqlock_lock_state(s->theirs) == SQLOCK_RELEASED)
+        assert_false(is_held(s, s->name));
+}
+
 /* ---- release, swap --------------------------------------------------------------------------- */
 
 static int end_each(struct scene *s, sqlock_error *err)
@@ -143,6 +180,8 @@ const struct call many_calls[] = {
      check_all_or_none, NULL},
     {"acquire of all where others hold one", "sqlock_acquire_all", OF_THE_CORE | NEEDS_OTHERS, 1,
      SQLOCK_EBUSY, acquire_all, check_none, NULL},
+    {"acquire of all that waits for one", "sqlock_acquire_all",
+     OF_THE_CORE | NEEDS_OTHERS | NEEDS_QUEUE, 1, 0, acquire_all_later, check_all_later, NULL},
     {"the end of several", "sqlock_end_each", NEEDS_LOCK | NEEDS_SECOND, 1, 0, end_each,
      check_each_ended, NULL},
     {"swap", "sqlock_swap", NEEDS_LOCK, 1, 0, swap, check_swapped, NULL},
