@@ -1517,9 +1517,10 @@ WHERE c.ns = :ns AND c.name = :name AND c.kind = 0 AND c.owner = :owner AND c.to
 FOR UPDATE;
 SELECT COUNT(*) INTO @sqlock_open
 FROM {lock} e FORCE INDEX (nt) WHERE e.ns = :ns AND e.name = :name AND e.token = @sqlock_token {skip};
-SELECT {now}, MAX(GREATEST(m.fence_floor, @sqlock_token)), MAX(m.lost_at), MAX(m.longest), MAX(m.server)
+SELECT {now}, MAX(IF(@sqlock_open = 1, GREATEST(m.fence_floor, @sqlock_token), NULL)), MAX(m.lost_at), MAX(m.longest),
+       MAX(m.server)
 INTO @sqlock_t, @sqlock_floor, @sqlock_lost, @sqlock_longest, @sqlock_server
-FROM {meta} m WHERE m.id = 1 AND {known} AND @sqlock_open = 1;
+FROM {meta} m WHERE m.id = 1 AND {known};
 SELECT w.ticket, {waiter_of}
 INTO @sqlock_first, {waiter_into}
 FROM {waiter} w FORCE INDEX (PRIMARY) STRAIGHT_JOIN {client} p FORCE INDEX (PRIMARY) ON p.id = w.client
@@ -1625,6 +1626,8 @@ FROM (SELECT 1 AS one) o LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
 -- keys. The first is the lock's row: it must be free, and have counted no more seats than the look has seen. The second
 -- is the first seat that is empty and has no larger token. It gets the next token of the lock's row. Guards keep it out
 -- as in acquire. If only the lock's row was changed, nothing is lost but a token.
+-- The token is drawn where the lock's row is judged, by IF: an AND goes on behind a condition that is NULL, and two seats
+-- would be changed without the lock's row.
 -- Values of act: 0 no grant, 1 of a seat that is there, 2 of a new one.
 -- :step nowait
 SELECT IF(SUM(s.owner = :owner OR s.ended_owner = :owner) > 0 OR SUM(s.name <> :name AND s.owner IS NULL) = 0, NULL,
@@ -1641,13 +1644,13 @@ FROM {lock} s FORCE INDEX (PRIMARY) WHERE s.ns = :ns AND (s.name = :name OR {sea
     idle_since = NULL, client = NULL, offered = 0, owner = IF(name = :name, NULL, :owner)
 WHERE ns = IF(@sqlock_changes IS NULL, NULL, :ns)
   AND name >= :name AND name < IF(:seats > 0, {seat_key} :seats {key_end}, CONCAT(:name, X'01'))
-  AND kind = 0 AND (owner IS NULL OR exp <= {start})
   AND IF(name = :name,
-         changes = @sqlock_changes AND waiters = 0 AND seats IN (0, :seats) AND :turn = 0
-         AND {now} <= :not_after AND NOT (withdrawn <=> :owner)
-         AND token >= (SELECT m.fence_floor FROM {meta} m WHERE m.id = 1 AND {met} AND {grace_end} <= {start})
-         AND (@sqlock_new := token + 1) IS NOT NULL,
-         token < @sqlock_new AND (@sqlock_seat := name) IS NOT NULL)
+         (@sqlock_new := IF(changes = @sqlock_changes AND kind = 0 AND (owner IS NULL OR exp <= {start}) AND waiters = 0
+                            AND seats IN (0, :seats) AND :turn = 0 AND {now} <= :not_after AND NOT (withdrawn <=> :owner)
+                            AND token >= (SELECT m.fence_floor FROM {meta} m
+                                          WHERE m.id = 1 AND {met} AND {grace_end} <= {start}),
+                            token + 1, NULL)) IS NOT NULL,
+         kind = 0 AND (owner IS NULL OR exp <= {start}) AND token < @sqlock_new AND (@sqlock_seat := name) IS NOT NULL)
 ORDER BY ns, name LIMIT 2;
 SET @sqlock_rows = ROW_COUNT();
 SELECT 0, {DONE}, @sqlock_new, @sqlock_ttl, @sqlock_t, NULL, NULL, {number_of} @sqlock_seat {of}, 0
