@@ -11,8 +11,8 @@
  * 2. It waits until its seat is the only one. No new ones are granted meanwhile.
  * 3. It releases the seat. If that was still there, no one had the lock alone since it was granted,
  *    because `drain` would have emptied it.
- * 4. It is granted the lock, as any owner of the turn. If the grant has the token of the turn, no
- * one had the row in between. */
+ * 4. It is granted the lock, as any owner of the turn. If the grant stands since the turn began, no
+ * one had the row in between. Its token may be another one: a pruner raises the floor of tokens. */
 #include <string.h>
 
 #include <sqlock/mode.h>
@@ -65,10 +65,10 @@ void change_turned(sqlock_op *op, const struct answer *a)
 {
     if (!change_upgrades(op))
         return;
-    if (op->acquire.resigned && a->token != op->acquire.turn_token)
+    if (op->acquire.resigned && a->since != op->acquire.turn_since)
         change_lost(op);
     else
-        op->acquire.turn_token = a->token;
+        op->acquire.turn_since = a->since;
 }
 
 /* If the seat is gone, the answer says why. The wait is over: what is left is given the time of a
@@ -152,7 +152,7 @@ int change_denied(sqlock_op *op, const struct answer *a, int64_t now)
 
 int change_follows(sqlock_op *op, const struct answer *a)
 {
-    if (!change_upgrades(op) || (op->acquire.resigned && a->token == op->acquire.turn_token))
+    if (!change_upgrades(op) || (op->acquire.resigned && a->since == op->acquire.turn_since))
         return 1;
     op->acquire.token = a->token;
     op->phase = ACQUIRE_GIVE_BACK;

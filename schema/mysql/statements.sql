@@ -1628,6 +1628,8 @@ FROM (SELECT 1 AS one) o LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
 -- as in acquire. If only the lock's row was changed, nothing is lost but a token.
 -- The token is drawn where the lock's row is judged, by IF: an AND goes on behind a condition that is NULL, and two seats
 -- would be changed without the lock's row.
+-- A new seat waits for no guard of the name behind it (REPEATABLE READ locks the gap before the guarded entry of nt): it
+-- would keep the lock's row locked meanwhile.
 -- Values of act: 0 no grant, 1 of a seat that is there, 2 of a new one.
 -- :step nowait
 SELECT IF(SUM(s.owner = :owner OR s.ended_owner = :owner) > 0 OR SUM(s.name <> :name AND s.owner IS NULL) = 0, NULL,
@@ -1740,7 +1742,7 @@ UPDATE {lock} FORCE INDEX (PRIMARY) SET
     token = @sqlock_new, owner = :owner, exp = @sqlock_t + :ttl, ttl = :ttl, since = IF(@sqlock_runs, @sqlock_began, @sqlock_t),
     label = :label, idle_since = NULL, client = NULL, offered = 0
 WHERE ns = IF(@sqlock_act = 1, :ns, NULL) AND name = @sqlock_seat;
-INSERT INTO {lock} (ns, name, owner, token, exp, ttl, since, label)
+{at_once} INSERT INTO {lock} (ns, name, owner, token, exp, ttl, since, label)
 SELECT :ns, {seat_key} @sqlock_number {key_end}, :owner, @sqlock_new, @sqlock_t + :ttl, :ttl, @sqlock_t, :label
 FROM DUAL WHERE @sqlock_act = 2;
 SELECT 0,

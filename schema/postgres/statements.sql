@@ -266,7 +266,7 @@ WHERE l.ns = k.ns AND l.name = k.name AND l.kind = 0
   AND (l.ended_why <> {ENDED_RELEASED} OR (l.ended_owner = :owner) IS NOT TRUE)
   AND (l.withdrawn = :owner) IS NOT TRUE
   AND {now} <= :not_after
-RETURNING 0, CASE WHEN l.seats <> 0 THEN {TURN} ELSE {DONE} END, l.token, l.exp - k.t, k.t;
+RETURNING 0, CASE WHEN l.seats <> 0 THEN {TURN} ELSE {DONE} END, l.token, l.exp - k.t, k.t, l.since;
 -- :step look
 SELECT 0,
        CASE WHEN h.kind <> 0 THEN {KIND}

@@ -7,6 +7,7 @@
 #include <sqlock/mode.h>
 
 #include "tests/drivers/suite_change.h"
+#include "tests/drivers/suite_reap.h"
 
 int downgrade(sqlock_lock **lock)
 {
@@ -157,6 +158,22 @@ TEST(test_P24_upgrade_waits_for_the_other_holders_and_lets_no_new_ones_in, m, ot
     assert_int_equal(try_mode(other, "door", SQLOCK_SHARED), SQLOCK_EBUSY);
     give(first);
     assert_true(is_free(other, "door"));
+}
+
+/* What it is granted in the end has another token than its turn. */
+TEST(test_P24_upgrade_goes_on_when_a_pruner_raises_the_floor, m, other)
+{
+    sqlock_lock *first;
+
+    for (int i = 0; i < 100; i++)
+        give(take(other, "often"));
+    age(w, 3 * HOUR_MS);
+    first = sit(other, "door", SQLOCK_SHARED);
+    upgrader_start(sit(m, "door", SQLOCK_SHARED));
+    assert_soon(try_mode(other, "door", SQLOCK_SHARED) == SQLOCK_EBUSY, patience_ms(5000));
+    assert_int_equal(reap_idle(other).pruned, 1);
+    give(first);
+    give(upgrader_join());
 }
 
 static bool waits_in_vain(sqlock_lock *lock)
