@@ -1,3 +1,5 @@
+#define _POSIX_C_SOURCE 200809L /* so that -std=c11 does as well as the compiler's own */
+
 #include "recipes/lead.h"
 
 #include <inttypes.h>
@@ -51,6 +53,8 @@ int lead_campaign(sqlock *m, const char *name, const sqlock_acquire_opts *opts, 
         o = *opts;
     if (lead == NULL || o.owner != NULL)
         return sqlock_error_set(err, SQLOCK_EINVAL, 0, "lead: it needs a function, and no owner");
+    if (o.mode != SQLOCK_EXCLUSIVE)
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0, "lead: the lock must be exclusive");
     o.wait_ms = SQLOCK_WAIT_FOREVER;
     for (;;) {
         struct lead_turn turn = {.lead = lead, .user = user};

@@ -32,9 +32,9 @@
  * lead() is called each time this program becomes the leader. When it returns, the lock is released,
  * and the next in line leads. While the database does not answer, no one leads, and this tries again
  * each second.
- * opts:    of the lock, or NULL; wait_ms is not used. owner must be NULL: an owner is granted the lock
+ * opts:    of the lock, or NULL; wait_ms is not used. It is exclusive. owner must be NULL: an owner is granted the lock
  *          once, and each time as the leader needs a new one.
- * Returns: 0 after LEAD_END; SQLOCK_ECANCELLED; SQLOCK_EINVAL (an owner, no lead, name or options; before
+ * Returns: 0 after LEAD_END; SQLOCK_ECANCELLED; SQLOCK_EINVAL (an owner, another mode, no lead, name or options; before
  *          any I/O); or another code that will not go away by itself, such as SQLOCK_EDENIED, SQLOCK_ESCHEMA. */
 int lead_campaign(sqlock *m, const char *name, const sqlock_acquire_opts *opts, sqlock_work_fn lead,
                   void *user, sqlock_error *err);

@@ -1,3 +1,5 @@
+#define _POSIX_C_SOURCE 200809L /* so that -std=c11 does as well as the compiler's own */
+
 #include "recipes/majority.h"
 
 #include <inttypes.h>
@@ -357,6 +359,8 @@ static int majority_check(const struct majority *s, const sqlock_acquire_opts *o
                 return sqlock_error_set(err, SQLOCK_EINVAL, 0, "majority: a member is there twice");
     if (o->flags != 0 || o->on_event != NULL || o->owner != NULL)
         return sqlock_error_set(err, SQLOCK_EINVAL, 0, "majority: no flags, callback or owner");
+    if (o->mode != SQLOCK_EXCLUSIVE)
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0, "majority: the lock must be exclusive");
     return 0;
 }
 

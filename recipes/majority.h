@@ -90,7 +90,7 @@ typedef struct majority_lock majority_lock;
 /* Acquire the lock called name on a quorum of the members. It tries until opts->wait_ms is over, and no
  * try begins later. A try takes as long as the slowest member that is not left out; one that falls
  * silent costs a try up to five times the managers' request_ms, and is then left out.
- * opts:      of each member's lock, or NULL. flags, on_event and owner must be 0. holder is that of one
+ * opts:      of each member's lock, or NULL. flags, mode, on_event and owner must be 0. holder is that of one
  *            member that was busy.
  * Ownership: on success *out_lock is yours; end it with majority_end(). Otherwise it is NULL. set must live
  *            as long.

@@ -1,3 +1,5 @@
+#define _POSIX_C_SOURCE 200809L /* so that -std=c11 does as well as the compiler's own */
+
 #include "recipes/once.h"
 
 #include <inttypes.h>
@@ -139,8 +141,13 @@ int once_run(sqlock *m, const char *name, int64_t period, const sqlock_acquire_o
 {
     struct once_call call = {.m = m, .name = name, .period = period, .work = work, .user = user};
     sqlock_error of_lock = {0};
-    int inner = 0, rc = sqlock_with(m, name, opts, once_under_lock, &call, &inner, &of_lock);
+    int inner = 0, rc;
 
+    if (opts != NULL && opts->mode != SQLOCK_EXCLUSIVE)
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0, "once: the lock must be exclusive");
+    if (period < 1 || period > SQLOCK_TOKEN_MAX)
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0, "once: a period is from 1 on, and below 2^53");
+    rc = sqlock_with(m, name, opts, once_under_lock, &call, &inner, &of_lock);
     *out_result = call.result;
     if (call.looked)
         rc = inner;

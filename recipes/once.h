@@ -26,14 +26,15 @@
 #include <sqlock/cas.h>
 
 #define ONCE_DONE  100 /* no error: the work of this period, or of the next one, is done */
-#define ONCE_AHEAD 101 /* the ledger names a period behind the next one: a clock is wrong */
+#define ONCE_AHEAD 101 /* the ledger names a period later than the next one: a clock is wrong */
 
 /* Milliseconds from 1 on. Returns the number of the period that it is now. */
 int64_t once_period(int64_t length_ms);
 
 /* Acquire the lock, do the work if it is due, and write that down.
- * opts:    of the lock, or NULL. work: gets the lock, for its token and for guards; *out_result is
- *          what it returned, and 0 means that the work is done.
+ * opts:    of the lock, which is exclusive, or NULL. period: from 1 on.
+ * work:    gets the lock, for its token and for guards; *out_result is what it returned, and 0 means
+ *          that the work is done.
  * If the database cannot be reached behind the work, the note is tried again while the lock is held, 60
  * times at most, with pauses of 200 ms.
  * Returns: 0          the work was called now, and is written down if *out_result is 0
@@ -41,6 +42,7 @@ int64_t once_period(int64_t length_ms);
  *          SQLOCK_ELOST  it was called, but the lock was lost before it was written down: others may
  *                     do it again
  *          SQLOCK_ECORRUPT  the register holds something that this recipe has not written
+ *          SQLOCK_EINVAL    period or mode; before any I/O
  *          the codes of sqlock_acquire(), sqlock_register_get() and sqlock_register_set(). */
 int once_run(sqlock *m, const char *name, int64_t period, const sqlock_acquire_opts *opts,
              sqlock_work_fn work, void *user, int *out_result, sqlock_error *err);

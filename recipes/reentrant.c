@@ -11,6 +11,7 @@ struct held {
     struct held *next;
     const void *actor;
     sqlock_lock *lock;
+    int64_t mode;
     long count;
 };
 
@@ -92,6 +93,11 @@ void reentrant_free(struct reentrant *r)
     free(r);
 }
 
+static int64_t mode_of(const sqlock_acquire_opts *opts)
+{
+    return opts != NULL ? opts->mode : SQLOCK_EXCLUSIVE;
+}
+
 static int acquire_first(struct reentrant *r, const void *actor, const char *name,
                          const sqlock_acquire_opts *opts, sqlock_lock **out_lock, sqlock_error *err)
 {
@@ -106,6 +112,7 @@ static int acquire_first(struct reentrant *r, const void *actor, const char *nam
         return rc;
     }
     h->actor = actor;
+    h->mode = mode_of(opts);
     h->count = 1;
     held_add(r, h);
     if (out_lock != NULL)
@@ -125,6 +132,9 @@ int reentrant_acquire(struct reentrant *r, const void *actor, const char *name,
         return acquire_first(r, actor, name, opts, out_lock, err);
     if (!sqlock_is_held(h->lock))
         return reentrant_lost(h, err);
+    if (h->mode != SQLOCK_EXCLUSIVE && h->mode != mode_of(opts))
+        return sqlock_error_set(err, SQLOCK_EREFUSED, 0,
+                                "the actor has it in another mode: release it first");
     h->count++;
     if (out_lock != NULL)
         *out_lock = h->lock;

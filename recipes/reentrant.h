@@ -28,11 +28,12 @@ struct reentrant *reentrant_new(sqlock *m);
 /* Locks that are still held are released. */
 void reentrant_free(struct reentrant *r);
 
-/* Acquire, or count one more. opts count the first time.
+/* Acquire, or count one more. Of opts only the mode counts if the actor has the lock: an exclusive
+ * one serves for any mode, others for their own.
  * Ownership: *out_lock belongs to r. It is for getters and guards, and ends with the last release. It
  *            may be NULL.
  * Returns:   0; SQLOCK_ELOST if the actor has it, but it was lost: release it as often as it was
- *            acquired; SQLOCK_ENOMEM; or the codes of sqlock_acquire(), with nothing held. */
+ *            acquired; SQLOCK_EREFUSED if it has it in another mode; SQLOCK_ENOMEM; or the codes of sqlock_acquire(), with nothing held. */
 int reentrant_acquire(struct reentrant *r, const void *actor, const char *name,
                       const sqlock_acquire_opts *opts, sqlock_lock **out_lock, sqlock_error *err);
 

@@ -193,6 +193,8 @@ CORE_TEST(test_campaign_of_an_owner_is_refused, m)
     says(SQLOCK_EINVAL, lead_campaign(m, NAME, &opts, lead, &one, &said));
     opts.owner = NULL;
     says(SQLOCK_EINVAL, lead_campaign(m, NAME, &opts, NULL, &one, &said));
+    opts.mode = SQLOCK_SHARED; /* several would lead */
+    says(SQLOCK_EINVAL, lead_campaign(m, NAME, &opts, lead, &one, &said));
     assert_int_equal(one.times, 0);
     assert_int_equal(spy_requests(SQLOCK_STMT_ACQUIRE), 0);
 }

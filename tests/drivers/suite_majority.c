@@ -443,6 +443,9 @@ CORE_TEST(test_wrong_majorities_are_refused, m, other)
     set.quorum = 0;
     says(SQLOCK_EINVAL, majority_acquire(&set, NAME, &opts, &lock, &said));
     opts.flags = 0;
+    opts.mode = SQLOCK_SLOTS(2); /* three members would have three holders */
+    says(SQLOCK_EINVAL, majority_acquire(&set, NAME, &opts, &lock, &said));
+    opts.mode = SQLOCK_EXCLUSIVE;
     says(SQLOCK_EINVAL, majority_acquire(&set, "", &opts, &lock, &said));
     says(SQLOCK_EINVAL, majority_acquire(&set, NULL, &opts, &lock, &said));
     opts.lease_ms = 1;

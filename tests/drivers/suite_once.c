@@ -234,6 +234,20 @@ TEST(test_lock_that_is_held_is_reported_and_nothing_is_done, m, other)
     give(lock);
 }
 
+/* Several would do it at once, or it would be done each time. */
+CORE_TEST(test_shared_lock_and_no_period_are_refused, m)
+{
+    sqlock_acquire_opts opts = wait_opts(0, 0, 0);
+    struct work k = {0};
+    int result = -1;
+
+    says(SQLOCK_EINVAL, once(m, 0, &k, &result));
+    opts.mode = SQLOCK_SHARED;
+    says(SQLOCK_EINVAL, once_run(m, NAME, 7, &opts, do_work, &k, &result, &said));
+    assert_int_equal(k.calls, 0);
+    assert_int_equal(spy_requests(SQLOCK_STMT_ACQUIRE), 0);
+}
+
 /* ---- many at once ---------------------------------------------------------------------------- */
 
 struct asker {

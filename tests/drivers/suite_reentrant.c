@@ -114,3 +114,23 @@ TEST(test_refused_acquire_leaves_nothing, m, other)
     says(SQLOCK_ESTATE, reentrant_release(locks, NULL, NULL, &said));
     ok(acquire_now(NULL, NULL));
 }
+
+/* An exclusive lock serves for any mode, a shared one does not. */
+TEST_IF(QUEUES, test_lock_is_taken_again_in_a_mode_that_it_serves_for, m)
+{
+    sqlock_acquire_opts shared = wait_opts(0, 0, 0);
+
+    begin(w, m);
+    shared.mode = SQLOCK_SHARED;
+    ok(acquire_now(NULL, NULL));
+    ok(reentrant_acquire(locks, NULL, NAME, &shared, NULL, &said));
+    for (int i = 0; i < 2; i++)
+        ok(reentrant_release(locks, NULL, NAME, &said));
+    ok(reentrant_acquire(locks, NULL, NAME, &shared, NULL, &said));
+    ok(reentrant_acquire(locks, NULL, NAME, &shared, NULL, &said));
+    says(SQLOCK_EREFUSED, acquire_now(NULL, NULL));
+    says(SQLOCK_EREFUSED, reentrant_acquire(locks, NULL, NAME, NULL, NULL, &said));
+    for (int i = 0; i < 2; i++)
+        ok(reentrant_release(locks, NULL, NAME, &said));
+    assert_true(is_free(m, NAME));
+}
