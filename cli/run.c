@@ -121,7 +121,8 @@ const struct command command_run = {
             "75: busy; 76: the lock was lost; 124: --max-time. CMD finds SQLOCK_NAME,\n"
             "SQLOCK_OWNER, SQLOCK_TOKEN and SQLOCK_HELD=1 in its environment, and the\n"
             "database as SQLOCK_URL, for sqlock inside CMD: empty if that URL has a\n"
-            "password, unless --keep-url passes it on.\n"
+            "password, unless --keep-url passes it on. A database that DATABASE_URL names\n"
+            "is left there.\n"
             "Waiting for a lock that an outer 'sqlock run' holds is an error (64). So is\n"
             "a shared one inside a shared one, if others have waited for it alone before.\n"
             "\n"
@@ -131,7 +132,8 @@ const struct command command_run = {
             "\n"
             "With -l A -l B it holds all of these locks, or none. -s, -x and --slots are of\n"
             "the names behind them: -s -l A -x -l B. CMD finds the first lock in its\n"
-            "variables, and the tokens of all in SQLOCK_TOKENS. If one is lost, CMD is\n"
+            "variables, and of all, in that order, the tokens in SQLOCK_TOKENS and the\n"
+            "slots in SQLOCK_SLOTS (- for one that has none). If one is lost, CMD is\n"
             "stopped.\n",
     .options = options,
     .run = run_run,

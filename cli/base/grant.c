@@ -70,7 +70,8 @@ static void read_actor(struct options *o, struct grant_opts *g)
 static void set_mode(struct options *o, struct grant_opts *g, int64_t mode)
 {
     if (g->has_mode && g->mode != mode) {
-        options_refuse(o->cli, "use only one of -s, -x and --slots");
+        options_refuse(o->cli, g->mode > 0 && mode > 0 ? "--slots is there with two numbers"
+                                                       : "use only one of -s, -x and --slots");
         o->wrong = true;
     }
     g->has_mode = true;

@@ -34,7 +34,7 @@ static void set_number(const char *variable, int64_t number)
     setenv(variable, text, 1);
 }
 
-/* Of one lock. Of several the first one's, and the tokens of all. */
+/* Of one lock. Of several the first one's, and tokens and slots of all. */
 static void command_grants(const struct plan *plan, const struct order *order)
 {
     const struct order_grant *first = &order->grants[0];
@@ -43,17 +43,21 @@ static void command_grants(const struct plan *plan, const struct order *order)
     setenv("SQLOCK_OWNER", first->owner, 1);
     set_number("SQLOCK_TOKEN", first->token);
     unsetenv("SQLOCK_TOKENS"); /* of a run around this one */
+    unsetenv("SQLOCK_SLOTS");
     unsetenv("SQLOCK_SLOT");
     if (first->slot >= 0)
         set_number("SQLOCK_SLOT", first->slot);
     for (int i = 0; i < order->n; i++) {
-        char token[32];
+        const struct order_grant *grant = &order->grants[i];
+        char number[32];
 
-        snprintf(token, sizeof token, "%lld", (long long)order->grants[i].token);
-        add_word("SQLOCK_TOKENS", token);
+        snprintf(number, sizeof number, "%lld", (long long)grant->token);
+        add_word("SQLOCK_TOKENS", number);
+        snprintf(number, sizeof number, "%lld", (long long)grant->slot);
+        add_word("SQLOCK_SLOTS", grant->slot >= 0 ? number : "-");
         /* The owners of all runs around this command, so that a nested one does not wait for them.
          */
-        add_word("SQLOCK_OUTER", order->grants[i].owner);
+        add_word("SQLOCK_OUTER", grant->owner);
     }
 }
 

@@ -113,6 +113,16 @@ TEST(test_command_finds_all_tokens, ON_ALL)
                 "sqlock $G run -l a -l b sqlock $G run c sh -c 'set -- $SQLOCK_TOKENS; echo $#'");
 }
 
+TEST(test_command_finds_all_slots, ON_ALL)
+{
+    assert_says(0, "- 0 0 unset\n", "",
+                "sqlock $G run -l door --slots 2 -l gpu -s -l yard -- "
+                "sh -c 'echo $SQLOCK_SLOTS ${SQLOCK_SLOT-unset}'");
+    assert_says(0, "0 0\n", "",
+                "sqlock $G run --slots 2 gpu sh -c 'echo $SQLOCK_SLOTS $SQLOCK_SLOT'");
+    assert_says(64, "", "two numbers", "sqlock $G run --slots 2 --slots 3 gpu true");
+}
+
 TEST(test_names_of_a_run_around_it_are_refused, ON_SQLITE)
 {
     assert_says(64, "", "outer", "sqlock $G run -l a -l b sqlock $G run -l c -l b true");
