@@ -11,6 +11,7 @@
  * Once they have begun, a refusal is the answer to the one ahead, and it has request_ms left: it
  * would wait while the others hold their locks. m->mu is held in all of these. */
 struct party {
+    sqlock_op *ahead;
     struct link behind; /* sqlock_op.in_party: those that have not begun */
     int apart;          /* they begin behind its grant only */
     int begun;

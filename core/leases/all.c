@@ -5,6 +5,7 @@
 #include <sqlock/many.h>
 
 #include "core/engine/arguments.h"
+#include "core/engine/cancel.h"
 #include "core/leases/leases.h"
 #include "core/model/backoff.h"
 
@@ -102,12 +103,15 @@ static int all_wait_for(struct all *a, size_t first)
     return rc;
 }
 
-/* A reply was lost, and what it may have granted was given back. */
+/* A reply was lost, or a cancel came before it, and what it may have granted was given back. */
 static int all_lost(struct all *a, int rc)
 {
-    return rc != SQLOCK_EUNSURE ? rc
-                                : sqlock_error_set(&a->err, SQLOCK_ETIMEOUT, SQLOCK_RETRY,
-                                                   "the database did not answer in time");
+    if (rc != SQLOCK_EUNSURE)
+        return rc;
+    return cancel_wait(a->o.cancel, 0)
+               ? sqlock_error_set(&a->err, SQLOCK_ECANCELLED, 0, "cancelled")
+               : sqlock_error_set(&a->err, SQLOCK_ETIMEOUT, SQLOCK_RETRY,
+                                  "the database did not answer in time");
 }
 
 /* Give back what was granted. Returns rc, or says that one of them may still stand. */

@@ -62,7 +62,8 @@ typedef int (*sqlock_waiter_fn)(const sqlock_waiter *waiter, void *user);
 
 /* List who waits for the lock called name, the next in line first. NULL: for all locks of the
  * manager's namespace, in byte order of their names. Who was offered the lock waits no more:
- * sqlock_find() shows it as the holder. Waiters whose program has ended are left out, because they
+ * sqlock_find() shows it as the holder. Not here either is who is next for a shared lock, or for a
+ * slot, and waits for holders to go: only a refusal names it (SQLOCK_EBUSY). Waiters whose program has ended are left out, because they
  * are passed over. So is who waits for less than 50 ms, which takes no place. Page by page, so not
  * one moment's picture.
  * Threads: any. Blocks until it is done. fn may call the library.

@@ -43,11 +43,12 @@ SQLOCK_API SQLOCK_CHECKED int sqlock_acquire_each(sqlock *m, const char *const *
  * and one commit take all of them. If another one is refused then, it gives all back, and with that
  * passes the name on to who waits next; and waits in the queue of the one that was refused.
  * (Shared locks and slots, and managers without threads: the name comes first, and the others behind it.)
- * While it holds some it waits for the others only for a moment of random length, so that callers with
- * the same names in any order do not wait for each other. It has a place in the queue of one name at a
+ * While it holds some it waits for larger names only, and only for a moment of random length, so that
+ * callers with the same names in any order do not wait for each other. It has a place in the queue of one name at a
  * time, so programs that take another one again and again may keep it waiting.
  * Other programs may see a name held for a moment, and then given back.
- * As above, it may need twice the manager's request_ms after the wait, if the database hangs.
+ * As above, it may need twice the manager's request_ms after the wait, if the database hangs. A cancel that
+ * meets a request under way is obeyed when that cannot be granted any more: after request_ms, or the lease.
  * Ownership: on success out_locks has n handles, for sqlock_end_each(). Otherwise all are NULL.
  * Threads:   any.
  * Returns:   0, or as sqlock_acquire_each(). With SQLOCK_EUNSURE one of them could not be given back, and

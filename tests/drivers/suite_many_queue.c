@@ -267,6 +267,31 @@ TEST_AFTER(begin_pairs,
     assert_true(is_free(other, "left") && is_free(other, "right"));
 }
 
+static int run_release_then_cancel(void *conn, const sqlock_call *call, sqlock_stmt stmt,
+                                   const sqlock_value *values, size_t n, int64_t deadline,
+                                   sqlock_rows *rows, sqlock_error *err)
+{
+    int rc = spied_driver()->run(conn, call, stmt, values, n, deadline, rows, err);
+
+    if (stmt == SQLOCK_STMT_RELEASE)
+        sqlock_cancel_fire(p->opts.cancel);
+    return rc;
+}
+
+/* The first try has given back what it was granted, and the wait has not begun. */
+TEST_AFTER(begin_pairs, test_P8_all_or_none_that_is_cancelled_before_it_waits_ends, other)
+{
+    sqlock_lock *lock = take(other, "right");
+    sqlock *m;
+
+    w->driver.run = run_release_then_cancel;
+    m = open_changed(w, 10000);
+    assert_takes(0, late_ms(1000), pair_start(p, m, "left", "right");
+                 pair_ends(p, SQLOCK_ECANCELLED));
+    give(lock);
+    assert_true(is_free(other, "left") && is_free(other, "right"));
+}
+
 TEST_AFTER(begin_pairs, test_P8_all_or_none_ends_in_time_in_the_queue, m, other)
 {
     sqlock_lock *lock = take(other, "right");
@@ -289,4 +314,53 @@ TEST_AFTER(begin_pairs, test_all_or_none_ends_in_the_queue_when_its_manager_is_c
     pair_ends(p, SQLOCK_ECANCELLED);
     give(lock);
     assert_true(is_free(other, "left"));
+}
+
+/* ---- many that want the same ------------------------------------------------------------------
+ */
+
+enum { CALLERS = 16, NAMES = 3, ROUNDS = 50 };
+
+static struct caller {
+    sqlock *m;
+    pthread_t thread;
+    int first, code;
+    sqlock_error err;
+} callers[CALLERS];
+
+static void *caller_main(void *arg)
+{
+    static const char *const all[] = {"left", "middle", "right"};
+    struct caller *c = arg;
+    sqlock_acquire_opts opts = wait_opts(patience_ms(10000), 0, 0);
+
+    for (int round = 0; round < ROUNDS && c->code == 0; round++) {
+        const char *names[NAMES];
+        sqlock_lock *locks[NAMES];
+
+        for (int i = 0; i < NAMES; i++)
+            names[i] = all[(c->first + round + i) % NAMES];
+        c->code = sqlock_acquire_all(c->m, names, NAMES, &opts, locks, &c->err);
+        if (c->code == 0) {
+            sleep_ms(1);
+            c->code = sqlock_end_each(locks, NAMES, NULL, &c->err);
+        }
+    }
+    return NULL;
+}
+
+/* Each holds what another one wants, again and again, if no one of them gives way. */
+TEST(test_P8_all_or_none_callers_of_the_same_names_get_them_in_turn, m)
+{
+    memset(callers, 0, sizeof callers);
+    for (int i = 0; i < CALLERS; i++) {
+        callers[i].m = m;
+        callers[i].first = i;
+        assert_int_equal(pthread_create(&callers[i].thread, NULL, caller_main, &callers[i]), 0);
+    }
+    for (int i = 0; i < CALLERS; i++)
+        pthread_join(callers[i].thread, NULL);
+    for (int i = 0; i < CALLERS; i++)
+        assert_ok(callers[i].code, &callers[i].err);
+    assert_true(is_free(m, "left") && is_free(m, "middle") && is_free(m, "right"));
 }
