@@ -1621,19 +1621,20 @@ FROM (SELECT 1 AS one) o LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
 -- seat: the turn was given up without one.
 -- No row: nothing was decided, and the look says why, or the lock has no row yet. Then it is made as in acquire. HELD is
 -- said there to a caller that is too late, but not to one that may have a seat.
--- The first step grants most seats, on MariaDB, and waits for no row. A look finds out whether the owner was here before
--- (then it decides nothing), and whether there is an empty seat. Then one UPDATE goes through the rows in the order of
--- keys. The first is the lock's row: it must be free, and have counted no more seats than the look has seen. The second
--- is the first seat that is empty and has no larger token. It gets the next token of the lock's row. Guards keep it out
--- as in acquire. If only the lock's row was changed, nothing is lost but a token.
+-- The first step grants most seats, on MariaDB, and waits for no row. A look finds out whether the owner was here before,
+-- or an empty seat has a larger token than the lock (then it decides nothing), and whether there is an empty seat. Then
+-- one UPDATE goes through the rows in the order of keys. The first is the lock's row: it must be free, and have counted no
+-- more seats than the look has seen. The second is the first seat that is empty. It gets the next token of the lock's row.
+-- Guards keep it out as in acquire. If only the lock's row was changed, nothing is lost but a token.
 -- The token is drawn where the lock's row is judged, by IF: an AND goes on behind a condition that is NULL, and two seats
 -- would be changed without the lock's row.
 -- A new seat waits for no guard of the name behind it (REPEATABLE READ locks the gap before the guarded entry of nt): it
 -- would keep the lock's row locked meanwhile.
 -- Values of act: 0 no grant, 1 of a seat that is there, 2 of a new one.
 -- :step nowait
-SELECT IF(SUM(s.owner = :owner OR s.ended_owner = :owner) > 0 OR SUM(s.name <> :name AND s.owner IS NULL) = 0, NULL,
-          MAX(IF(s.name = :name, s.changes, NULL))), NULL, NULL
+SELECT IF(SUM(s.owner = :owner OR s.ended_owner = :owner) > 0 OR SUM(s.name <> :name AND s.owner IS NULL) = 0
+          OR MAX(IF(s.owner IS NULL, s.token, 0)) > MAX(IF(s.name = :name, s.token, 0)),
+          NULL, MAX(IF(s.name = :name, s.changes, NULL))), NULL, NULL
 INTO @sqlock_changes, @sqlock_new, @sqlock_rows
 FROM {lock} s FORCE INDEX (PRIMARY) WHERE s.ns = :ns AND (s.name = :name OR {seats});
 {at_once} UPDATE {lock} FORCE INDEX (PRIMARY) SET

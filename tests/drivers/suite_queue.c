@@ -275,8 +275,13 @@ TEST(test_P8_thread_that_gives_up_behind_another, a, b)
     struct waiter first, second;
 
     queue_up(&first, a, 60000);
-    queue_up_behind(&second, a, 300, 0);
-    pthread_join(second.thread, NULL);
+    for (int i = 0; i < 3; i++) { /* a busy machine may answer too late */
+        queue_up_behind(&second, a, 300, 0);
+        pthread_join(second.thread, NULL);
+        if (second.code != SQLOCK_EUNSURE)
+            break;
+        drop(keep(second.lock));
+    }
     says(SQLOCK_EBUSY, second.code);
     assert_non_null(strstr(second.err.text, "place 2 in the queue"));
     give(lock);
