@@ -93,15 +93,20 @@ static int show_seats(sqlock *m, const char *name, sqlock_list_fn fn, void *user
     return rc < 0 && err.code == rc ? fail_with(rc, &err) : 0;
 }
 
+static const char *waiter_word(const sqlock_waiter *waiter)
+{
+    return waiter->place == 0 ? "next" : waiter->place == 1 ? "queue" : "";
+}
+
 static int print_waiter(const sqlock_waiter *waiter, void *user)
 {
     char moment[TEXT_MOMENT], waited[TEXT_DURATION], *label = waiter_label(waiter);
 
     (void)user;
     if (label != NULL)
-        printf("%-11s %lld: %s, since %s (%s)\n", waiter->place == 1 ? "queue" : "",
-               (long long)waiter->place, *label != '\0' ? label : "someone",
-               text_moment(moment, waiter->waited_ms), text_span(waited, waiter->waited_ms));
+        printf("%-11s %lld: %s, since %s (%s)\n", waiter_word(waiter), (long long)waiter->place,
+               *label != '\0' ? label : "someone", text_moment(moment, waiter->waited_ms),
+               text_span(waited, waiter->waited_ms));
     free(label);
     return ferror(stdout);
 }
@@ -206,7 +211,8 @@ const struct command command_show = {
     .synopsis = "NAME",
     .summary = "show who holds a lock, its last token, and who waits",
     .help = "Exits with 1 if no lock of this name was ever taken. Of each one that waits: its\n"
-            "place in the queue, who it is, since when, and for how long.\n",
+            "place in the queue (0: next, when the holders have gone), who it is, since when,\n"
+            "and for how long.\n",
     .options = options,
     .run = show_run,
 };

@@ -365,9 +365,10 @@ const struct command command_waits = {
     .name = "waits",
     .synopsis = "[--dot]",
     .summary = "show who waits for whom, and circles of them",
-    .help = "One line for each that waits in a queue, with those who hold the lock. A circle\n"
-            "is a hint of a deadlock: who has no --actor is known by process and label, and\n"
-            "may wait in one thread and go on in another. The list is not a snapshot of one\n"
+    .help = "One line for each that waits, with those who hold the lock. At place 0 is who\n"
+            "comes next, once shared holders, or holders of slots, have gone. A circle is a\n"
+            "hint of a deadlock: who has no --actor is known by process and label, and may\n"
+            "wait in one thread and go on in another. The list is not a snapshot of one\n"
             "moment.\n",
     .options = options,
     .run = waits_run,

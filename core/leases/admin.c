@@ -269,8 +269,8 @@ static int waiters_each(struct listing *l, const sqlock_info *info)
 
     if (info->name_len != l->name_len || memcmp(info->name, l->name, l->name_len) != 0)
         l->place = 0;
-    w.place = ++l->place;
     l->ticket = info->holder.token;
+    w.place = l->ticket > 0 ? ++l->place : 0;
     w.waited_ms = info->holder.held_ms;
     memcpy(w.owner, info->owner, sizeof w.owner);
     memcpy(w.label, info->holder.label, sizeof w.label);

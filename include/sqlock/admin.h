@@ -51,8 +51,8 @@ typedef struct sqlock_waiter {
     uint32_t size;
     const char *name; /* of the lock; ends with NUL; name_len bytes */
     size_t name_len;
-    int64_t place;                          /* 1: the next in line */
-    int64_t waited_ms;                      /* since it has its place */
+    int64_t place;     /* 1: the next in line; 0: it waits for holders to go, beside whom no one comes */
+    int64_t waited_ms; /* since it has its place, or with 0 its turn */
     unsigned char owner[SQLOCK_OWNER_SIZE]; /* who is granted the lock then */
     char label[SQLOCK_LABEL_MAX + 1];       /* as in sqlock_holder */
 } sqlock_waiter;
@@ -62,10 +62,10 @@ typedef int (*sqlock_waiter_fn)(const sqlock_waiter *waiter, void *user);
 
 /* List who waits for the lock called name, the next in line first. NULL: for all locks of the
  * manager's namespace, in byte order of their names. Who was offered the lock waits no more:
- * sqlock_find() shows it as the holder. Not here either is who is next for a shared lock, or for a
- * slot, and waits for holders to go: only a refusal names it (SQLOCK_EBUSY). Waiters whose program has ended are left out, because they
- * are passed over. So is who waits for less than 50 ms, which takes no place. Page by page, so not
- * one moment's picture.
+ * sqlock_find() shows it as the holder. But who is next for a shared lock, or for a slot, and waits
+ * for holders to go, is listed before the others, with place 0; of all locks, that takes a look at each.
+ * Waiters whose program has ended are left out, because they are passed over. So is who waits for less
+ * than 50 ms, which takes no place. Page by page, so not one moment's picture.
  * Threads: any. Blocks until it is done. fn may call the library.
  * Returns: 0, what fn returned to stop, or
  *          SQLOCK_EREFUSED this database has no queue: its waiters try again and again

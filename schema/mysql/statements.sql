@@ -1470,13 +1470,21 @@ WHERE w.client = :client;
 -- :block waiters
 -- A page of those who wait, in the order of their places, behind the ticket :ticket of the name :after, and of names
 -- below :below. Only those who live: others are passed over. The client is looked up for each row.
+-- First on each name (ticket 0), who has the turn and waits with it for the seats beside the lock.
 -- The bounds are two ranges of one key. The server does not read a comparison of rows as one.
 -- :step
-SELECT 0, {DONE}, w.ticket, NULL, {now}, w.since, w.label, w.name, w.owner, w.client
-FROM {waiter} w FORCE INDEX (PRIMARY)
-WHERE w.ns = :ns AND (w.name = :after AND w.ticket > :ticket OR w.name > :after AND w.name < :below)
-  AND (SELECT p.alive_until > {now} FROM {client} p FORCE INDEX (PRIMARY) WHERE p.id = w.client)
-ORDER BY w.ns, w.name, w.ticket LIMIT :limit;
+(SELECT 0, {DONE}, 0 AS ticket, NULL, {now}, l.since, l.label, l.name AS name, l.owner, l.client
+ FROM {lock} l FORCE INDEX (PRIMARY)
+ WHERE l.ns = :ns AND l.name >= :after AND l.name < :below AND (:ticket < 0 OR l.name <> :after)
+   AND l.kind = 0 AND l.seats <> 0 AND l.owner IS NOT NULL AND l.exp > {now}
+ ORDER BY l.ns, l.name LIMIT :limit)
+UNION ALL
+(SELECT 0, {DONE}, w.ticket, NULL, {now}, w.since, w.label, w.name, w.owner, w.client
+ FROM {waiter} w FORCE INDEX (PRIMARY)
+ WHERE w.ns = :ns AND (w.name = :after AND w.ticket > :ticket OR w.name > :after AND w.name < :below)
+   AND (SELECT p.alive_until > {now} FROM {client} p FORCE INDEX (PRIMARY) WHERE p.id = w.client)
+ ORDER BY w.ns, w.name, w.ticket LIMIT :limit)
+ORDER BY name, ticket LIMIT :limit;
 
 -- :block pass
 -- The release of a lock that others wait for: it passes the lock on. To whom:

@@ -1481,14 +1481,27 @@ SELECT 0, CASE WHEN set_config('lock_timeout', '200ms', true) IS NULL
 -- A page of those who wait, in the order of their places, behind the ticket :ticket of the name :after, and of names
 -- below :below. Only those who live: others are passed over. Not for the session that listens for a client: it would get
 -- the advisory lock that it holds itself.
+-- First on each name (ticket 0), who has the turn and waits with it for the seats beside the lock. For
+-- them it reads the locks' rows between the bounds.
+-- There the CASE hides from the planner how few they are: it would read all rows, and sort.
 -- As in list, the bounds are whole keys, and it stops after a page. The client is looked up for each row: joined, all
 -- clients might be read, and the waiters sorted.
 -- :step
 SELECT 0, {DONE}, w.ticket, NULL::bigint, {now}, w.since, w.label, w.name, w.owner, w.client
-FROM {waiter} w
-WHERE (w.ns, w.name, w.ticket) > (:ns, :after, :ticket) AND (w.ns, w.name) < (:ns, :below)
-  AND (SELECT {living} FROM {client} p WHERE p.id = w.client)
-ORDER BY w.ns, w.name, w.ticket LIMIT :limit;
+FROM (
+    (SELECT l.name, 0::bigint AS ticket, l.since, l.label, l.owner, l.client
+     FROM {lock} l
+     WHERE (l.ns, l.name) >= (:ns, :after) AND (l.ns, l.name) < (:ns, :below) AND (:ticket < 0 OR l.name <> :after)
+       AND CASE WHEN l.kind = 0 AND l.seats <> 0 AND l.owner IS NOT NULL THEN l.exp > {now} ELSE false END
+     ORDER BY l.ns, l.name LIMIT :limit)
+    UNION ALL
+    (SELECT w.name, w.ticket, w.since, w.label, w.owner, w.client
+     FROM {waiter} w
+     WHERE (w.ns, w.name, w.ticket) > (:ns, :after, :ticket) AND (w.ns, w.name) < (:ns, :below)
+       AND (SELECT {living} FROM {client} p WHERE p.id = w.client)
+     ORDER BY w.ns, w.name, w.ticket LIMIT :limit)
+) w
+ORDER BY w.name, w.ticket LIMIT :limit;
 
 -- :block pass
 -- The release of a lock that others wait for: it passes the lock on. To whom:

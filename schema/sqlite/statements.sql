@@ -815,12 +815,25 @@ SELECT 0, {DONE} WHERE sqlock_notify(:client, :owner);
 -- :block waiters
 -- A page of those who wait, in the order of their places, behind the ticket :ticket of the name :after, and of names
 -- below :below. Only those who live: others are passed over.
+-- First on each name (ticket 0), who has the turn and waits with it for the seats beside the lock.
 -- :step
 SELECT 0, {DONE}, w.ticket, NULL, {now} * 1000, w.since * 1000, w.label, w.name, w.owner, w.client
-FROM {waiter} w
-WHERE (w.ns, w.name, w.ticket) > (:ns, :after, :ticket) AND (w.ns, w.name) < (:ns, :below)
-  AND EXISTS (SELECT 1 FROM {client} p WHERE p.id = w.client AND p.alive_until > {now})
-ORDER BY w.ns, w.name, w.ticket LIMIT :limit;
+FROM (
+    SELECT * FROM (
+        SELECT l.name, 0 AS ticket, l.since, l.label, l.owner, l.client
+        FROM {lock} l
+        WHERE (l.ns, l.name) >= (:ns, :after) AND (l.ns, l.name) < (:ns, :below) AND (:ticket < 0 OR l.name <> :after)
+          AND l.kind = 0 AND l.seats <> 0 AND l.owner IS NOT NULL AND l.exp > {now}
+        ORDER BY l.ns, l.name LIMIT :limit)
+    UNION ALL
+    SELECT * FROM (
+        SELECT w.name, w.ticket, w.since, w.label, w.owner, w.client
+        FROM {waiter} w
+        WHERE (w.ns, w.name, w.ticket) > (:ns, :after, :ticket) AND (w.ns, w.name) < (:ns, :below)
+          AND EXISTS (SELECT 1 FROM {client} p WHERE p.id = w.client AND p.alive_until > {now})
+        ORDER BY w.ns, w.name, w.ticket LIMIT :limit)
+) w
+ORDER BY w.name, w.ticket LIMIT :limit;
 
 -- :block pass
 -- The release of a lock that others wait for: it passes the lock on. To whom:

@@ -3,7 +3,7 @@
 #define SUITE_NEEDS QUEUES
 #include <sqlock/admin.h>
 
-#include "tests/drivers/suite.h"
+#include "tests/drivers/suite_seats.h"
 
 /* A page has 500. */
 enum { SEEN_MOST = 2048, DOUBLED = 10 };
@@ -211,6 +211,23 @@ TEST_IF(SQL, test_waiters_that_are_dead_are_not_seen, a, b)
     give_up(op);
     give_up(living);
     give(lock);
+}
+
+/* It has left the queue, and waits for a shared holder to go. */
+TEST(test_P9_who_is_next_for_a_shared_lock_stands_before_the_queue, a, b)
+{
+    sqlock_lock *shared = sit(a, "door", SQLOCK_SHARED);
+    sqlock_op *next = start(b, "door", "writes"), *behind;
+
+    assert_soon(look(a, "door") == 1 && seen.all[0].place == 0, patience_ms(5000));
+    behind = queue_up(open_manager(w, NULL), "door", "behind");
+    assert_int_equal(look(a, NULL), 2);
+    assert_seen(0, "door", 0, " writes");
+    assert_seen(1, "door", 1, " behind");
+    give(shared);
+    give(served(next));
+    give(served(behind));
+    assert_int_equal(look(a, NULL), 0);
 }
 
 /* Its places are counted on over the ends of pages. */

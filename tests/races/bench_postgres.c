@@ -165,6 +165,8 @@ static int is_by_key(const char *node)
     if (cond == NULL || (next != NULL && cond > next))
         return 0;
     snprintf(line, sizeof line, "%.*s", (int)strcspn(cond, "\n"), cond);
+    if (strstr(line, "(ROW(ns, name) >= ROW(") != NULL && strstr(line, "(ROW(ns, name) < ROW("))
+        return 1;
     return strstr(line, "(ns = ") != NULL &&
            (strstr(line, "(name = ") != NULL ||
             (strstr(line, "(name > ") != NULL && strstr(line, "(name < ") != NULL));
