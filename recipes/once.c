@@ -143,6 +143,7 @@ int once_run(sqlock *m, const char *name, int64_t period, const sqlock_acquire_o
     sqlock_error of_lock = {0};
     int inner = 0, rc;
 
+    *out_result = 0;
     if (opts != NULL && opts->mode != SQLOCK_EXCLUSIVE)
         return sqlock_error_set(err, SQLOCK_EINVAL, 0, "once: the lock must be exclusive");
     if (period < 1 || period > SQLOCK_TOKEN_MAX)

@@ -244,6 +244,7 @@ CORE_TEST(test_shared_lock_and_no_period_are_refused, m)
     says(SQLOCK_EINVAL, once(m, 0, &k, &result));
     opts.mode = SQLOCK_SHARED;
     says(SQLOCK_EINVAL, once_run(m, NAME, 7, &opts, do_work, &k, &result, &said));
+    assert_int_equal(result, 0);
     assert_int_equal(k.calls, 0);
     assert_int_equal(spy_requests(SQLOCK_STMT_ACQUIRE), 0);
 }

@@ -9,7 +9,7 @@
 
 static struct line lines[2000];
 static int n_lines;
-enum { RACES_MOST = 64 };
+enum { RACES_MOST = 96 };
 
 static struct race races[RACES_MOST];
 static int n_races;
