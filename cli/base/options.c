@@ -172,13 +172,24 @@ static const struct option_spec *read_letter(struct options *o)
     return spec;
 }
 
+enum { SPEC_TEXT_MAX = 32 };
+
+/* "--name" or "-n". */
+static const char *spec_text(const struct option_spec *spec, char text[static SPEC_TEXT_MAX])
+{
+    if (spec->name != NULL)
+        snprintf(text, SPEC_TEXT_MAX, "--%s", spec->name);
+    else
+        snprintf(text, SPEC_TEXT_MAX, "-%c", spec->key);
+    return text;
+}
+
 /* Name the option without its value, which may be a URL with a password. */
 static void spec_refuse(const struct options *o, const struct option_spec *spec, const char *what)
 {
-    if (spec->name != NULL)
-        options_refuse(o->cli, "--%s%s", spec->name, what);
-    else
-        options_refuse(o->cli, "-%c%s", spec->key, what);
+    char text[SPEC_TEXT_MAX];
+
+    options_refuse(o->cli, "%s%s", spec_text(spec, text), what);
 }
 
 /* Its value, if it takes one: the rest of the word, or the next word. */
@@ -193,6 +204,7 @@ static bool read_value(struct options *o, const struct option_spec *spec)
     else {
         if (spec->value != NULL && spec->value[0] != '[' && o->rest == NULL)
             o->rest = o->argv[o->at++];
+        o->spec = spec;
         o->value = o->rest;
         return true;
     }
@@ -246,16 +258,17 @@ int options_next(struct options *o)
 static bool read_duration(struct options *o, int64_t max_ms, int64_t *out_ms)
 {
     bool valid = text_duration(o->value, out_ms);
+    char option[SPEC_TEXT_MAX];
 
     if (valid && *out_ms <= max_ms)
         return true;
     o->wrong = true;
     if (valid)
-        options_refuse(o->cli, "duration \"%s\" is too long (at most %lldd)", o->value,
-                       (long long)(max_ms / 86400000));
+        options_refuse(o->cli, "%s: duration \"%s\" is too long (at most %lldd)",
+                       spec_text(o->spec, option), o->value, (long long)(max_ms / 86400000));
     else
-        options_refuse(o->cli, "invalid duration \"%s\" (use 500ms, 30s, 5m, 1h30m, 1d, 2w)",
-                       o->value);
+        options_refuse(o->cli, "%s: invalid duration \"%s\" (use 500ms, 30s, 5m, 1h30m, 1d, 2w)",
+                       spec_text(o->spec, option), o->value);
     return false;
 }
 
@@ -276,11 +289,13 @@ bool options_long_duration(struct options *o, int64_t *out_ms)
 
 bool options_number(struct options *o, int64_t min, int64_t max, int64_t *out)
 {
+    char option[SPEC_TEXT_MAX];
+
     if (text_number(o->value, min, max, out))
         return true;
     o->wrong = true;
-    options_refuse(o->cli, "invalid number \"%s\" (use %lld to %lld)", o->value, (long long)min,
-                   (long long)max);
+    options_refuse(o->cli, "%s: invalid number \"%s\" (use %lld to %lld)",
+                   spec_text(o->spec, option), o->value, (long long)min, (long long)max);
     return false;
 }
 

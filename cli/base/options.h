@@ -34,8 +34,9 @@ struct options {
     char *rest;      /* what stands behind an option: its value */
     char **operands; /* after OPTIONS_END: n of them, and NULL */
     int n;
-    const char *value; /* of the option that options_next() returned */
-    bool wrong;        /* a value was wrong, and that was reported */
+    const struct option_spec *spec; /* the option that was read last */
+    const char *value;              /* its value */
+    bool wrong;                     /* a value was wrong, and that was reported */
 };
 
 /* argv[0] is skipped. Words are moved within argv. */

@@ -113,6 +113,7 @@ static bool take_lock(struct locker *l, int *out_code)
     }
     for (int i = 0; i < l->held.n; i++) {
         l->outcome->tokens[i] = sqlock_lock_token(l->held.locks[i]);
+        l->outcome->slots[i] = sqlock_lock_slot(l->held.locks[i]);
         say(SAY_MORE, "%s: held, token %lld", l->plan->names[i].text,
             (long long)l->outcome->tokens[i]);
     }

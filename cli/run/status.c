@@ -18,8 +18,20 @@ int status_code(int wait_status)
                                     : WEXITSTATUS(wait_status);
 }
 
-/* Of several locks: {"NAME": TOKEN, ...}. */
-static json_t *all_tokens(const struct plan *plan, const struct outcome *o)
+/* null: it has none, or it was not held. */
+static json_t *token_of(const struct outcome *o, int i)
+{
+    return i < o->n_tokens ? json_integer(o->tokens[i]) : json_null();
+}
+
+static json_t *slot_of(const struct outcome *o, int i)
+{
+    return i < o->n_tokens && o->slots[i] >= 0 ? json_integer(o->slots[i]) : json_null();
+}
+
+/* Of several locks: {"NAME": VALUE, ...}. */
+static json_t *of_all(const struct plan *plan, const struct outcome *o,
+                      json_t *(*value_of)(const struct outcome *, int))
 {
     json_t *all = json_object();
 
@@ -27,7 +39,7 @@ static json_t *all_tokens(const struct plan *plan, const struct outcome *o)
         const char *name = plan->names[i].text;
         json_t *text = json_text(name, strlen(name));
 
-        json_object_set_new(all, json_string_value(text), json_integer(o->tokens[i]));
+        json_object_set_new(all, json_string_value(text), value_of(o, i));
         json_decref(text);
     }
     return all;
@@ -36,18 +48,20 @@ static json_t *all_tokens(const struct plan *plan, const struct outcome *o)
 static char *as_line(const struct plan *plan, const struct outcome *o)
 {
     bool signalled = o->has_child && WIFSIGNALED(o->child_status);
-    json_t *json = json_pack(
-        "{s:o, s:s, s:i, s:o, s:o, s:I, s:I, s:o}", "name",
-        json_text(plan->names[0].text, strlen(plan->names[0].text)), "outcome", o->word, "exit",
-        o->exit, "child_status",
-        o->has_child ? json_integer(status_code(o->child_status)) : json_null(), "child_signal",
-        signalled ? json_integer(WTERMSIG(o->child_status)) : json_null(), "waited_ms",
-        (json_int_t)(o->waited_us / 1000), "held_ms", (json_int_t)(o->held_us / 1000), "token",
-        o->n_tokens > 0 ? json_integer(o->tokens[0]) : json_null());
+    json_t *json =
+        json_pack("{s:o, s:s, s:i, s:o, s:o, s:I, s:I, s:o, s:o}", "name",
+                  json_text(plan->names[0].text, strlen(plan->names[0].text)), "outcome", o->word,
+                  "exit", o->exit, "child_status",
+                  o->has_child ? json_integer(status_code(o->child_status)) : json_null(),
+                  "child_signal", signalled ? json_integer(WTERMSIG(o->child_status)) : json_null(),
+                  "waited_ms", (json_int_t)(o->waited_us / 1000), "held_ms",
+                  (json_int_t)(o->held_us / 1000), "token", token_of(o, 0), "slot", slot_of(o, 0));
     char *text;
 
-    if (plan->n_names > 1)
-        json_object_set_new(json, "tokens", all_tokens(plan, o));
+    if (plan->n_names > 1) {
+        json_object_set_new(json, "tokens", of_all(plan, o, token_of));
+        json_object_set_new(json, "slots", of_all(plan, o, slot_of));
+    }
     text = json != NULL ? json_dumps(json, JSON_COMPACT | JSON_EMBED) : NULL;
 
     json_decref(json);

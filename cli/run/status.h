@@ -16,7 +16,8 @@ struct outcome {
     int64_t waited_us, held_us;
     int n_tokens; /* 0: it was not held */
     int64_t tokens[PLAN_NAMES];
-    bool again; /* lead: it stands for election again */
+    int32_t slots[PLAN_NAMES]; /* -1: it has none */
+    bool again;                /* lead: it stands for election again */
 };
 
 /* The status as a shell shows it: the exit code, or 128 plus the signal. */

@@ -135,7 +135,7 @@ TEST(test_what_has_run_out_is_expired_wherever_it_is_shown, ON_ALL)
 
 TEST(test_numbers_of_slots_that_cannot_be_are_refused, ON_SQLITE)
 {
-    assert_says(64, "", "invalid number", "sqlock $G run --slots 0 port true");
+    assert_says(64, "", "--slots: invalid number \"0\"", "sqlock $G run --slots 0 port true");
     assert_says(64, "", "invalid number", "sqlock $G run --slots many port true");
     assert_says(64, "", "only one of", "sqlock $G run -s --slots 2 port true");
     assert_says(64, "", "only one of", "sqlock $G run -s -x port true");

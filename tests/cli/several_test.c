@@ -120,6 +120,9 @@ TEST(test_command_finds_all_slots, ON_ALL)
                 "sh -c 'echo $SQLOCK_SLOTS ${SQLOCK_SLOT-unset}'");
     assert_says(0, "0 0\n", "",
                 "sqlock $G run --slots 2 gpu sh -c 'echo $SQLOCK_SLOTS $SQLOCK_SLOT'");
+    assert_says(0, "\"slot\":0}", "", "sqlock $G run --status-fd 3 --slots 2 gpu true 3>&1");
+    assert_says(0, "\"slots\":{\"door\":null,\"gpu\":0}", "",
+                "sqlock $G run --status-fd 3 -l door --slots 2 -l gpu true 3>&1");
     assert_says(64, "", "two numbers", "sqlock $G run --slots 2 --slots 3 gpu true");
 }
 

@@ -52,7 +52,7 @@ TEST(test_wrong_usage_says_where_to_look, ON_SQLITE)
     assert_says(64, "", "unknown command \"nonsense\"; see 'sqlock help'\n", "sqlock nonsense");
     assert_says(64, "", "unknown command \"nonsense\"; see 'sqlock help'\n",
                 "sqlock help nonsense");
-    assert_says(64, "", "invalid duration \"5x\" (use ", "sqlock ls --older-than 5x");
+    assert_says(64, "", "--older-than: invalid duration \"5x\" (use ", "sqlock ls --older-than 5x");
     assert_says(64, "", "--waiting lists no locks", "sqlock ls --waiting --held");
     assert_says(64, "", "; see 'sqlock help run'\n", "sqlock run a");
 }
