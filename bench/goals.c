@@ -118,10 +118,12 @@ static void say(const struct goal *g, struct bench_ratio value)
     snprintf(text, sizeof text, "%d client%s: %s%s%s%s%s", g->clients, g->clients > 1 ? "s" : "",
              g->way,
              g->field == P99    ? ": p99"
-             : g->field == SLOW ? ": slowest"
+             : g->field == SLOW ? ": slowest client, of the mean"
                                 : "",
-             g->other != NULL ? ", of " : "", g->other != NULL ? g->other : " client, of the mean",
-             others);
+             g->other != NULL  ? ", of "
+             : g->field == P99 ? " in us"
+                               : "",
+             g->other != NULL ? g->other : "", others);
     bench_figure(g->database, text, value, g->is, g->bar);
 }
 
