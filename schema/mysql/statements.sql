@@ -1636,12 +1636,16 @@ FROM (SELECT 1 AS one) o LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
 -- Guards keep it out as in acquire. If only the lock's row was changed, nothing is lost but a token.
 -- The token is drawn where the lock's row is judged, by IF: an AND goes on behind a condition that is NULL, and two seats
 -- would be changed without the lock's row.
+-- The second step refuses, without a lock, whoever comes while another one has the lock or its turn, or others wait. Many
+-- that try would otherwise stand in a line for the lock's row, and keep its holder from renewing: a lease of 1.5 s ran out
+-- beside three of them. Who was here before, or has a turn to give back, goes on.
 -- A new seat waits for no guard of the name behind it (REPEATABLE READ locks the gap before the guarded entry of nt): it
 -- would keep the lock's row locked meanwhile.
 -- Values of act: 0 no grant, 1 of a seat that is there, 2 of a new one.
 -- :step nowait
 SELECT IF(SUM(s.owner = :owner OR s.ended_owner = :owner) > 0 OR SUM(s.name <> :name AND s.owner IS NULL) = 0
-          OR MAX(IF(s.owner IS NULL, s.token, 0)) > MAX(IF(s.name = :name, s.token, 0)),
+          OR MAX(IF(s.owner IS NULL, s.token, 0)) > MAX(IF(s.name = :name, s.token, 0))
+          OR SUM(s.name = :name AND (s.waiters <> 0 OR s.owner IS NOT NULL AND s.exp > {now})) > 0,
           NULL, MAX(IF(s.name = :name, s.changes, NULL))), NULL, NULL
 INTO @sqlock_changes, @sqlock_new, @sqlock_rows
 FROM {lock} s FORCE INDEX (PRIMARY) WHERE s.ns = :ns AND (s.name = :name OR {seats});
@@ -1666,6 +1670,17 @@ ORDER BY ns, name LIMIT 2;
 SET @sqlock_rows = ROW_COUNT();
 SELECT 0, {DONE}, @sqlock_new, @sqlock_ttl, @sqlock_t, NULL, NULL, {number_of} @sqlock_seat {of}, 0
 FROM DUAL WHERE @sqlock_rows = 2;
+-- :step aside
+SELECT 0, IF(h.owner <> :owner AND h.exp > x.t, {HELD}, {QUEUED}), IF(h.seats <> 0 AND h.owner <> :owner AND h.exp > x.t, 0, h.token),
+       IF(h.owner <> :owner AND h.exp > x.t, h.exp - x.t, NULL), x.t, h.since, h.label
+FROM (SELECT {now} AS t FROM {meta} m WHERE m.id = 1 LIMIT 1) x
+STRAIGHT_JOIN {meta} m STRAIGHT_JOIN {lock} h FORCE INDEX (PRIMARY) ON h.ns = :ns AND h.name = :name
+WHERE m.id = 1 AND {met} AND h.kind = 0
+  AND (h.owner <> :owner AND h.exp > x.t
+       OR h.waiters <> 0 AND NOT (h.owner <=> :owner AND h.exp > x.t) AND :turn = 0 AND x.t <= :not_after AND {grace_end} <= x.t)
+  AND NOT (h.withdrawn <=> :owner OR h.ended_why = {ENDED_RELEASED} AND h.ended_owner <=> :owner)
+  AND NOT EXISTS (SELECT 1 FROM {lock} s FORCE INDEX (PRIMARY)
+                  WHERE s.ns = :ns AND {seats} AND (s.owner = :owner OR s.ended_owner = :owner));
 -- :step often
 START TRANSACTION;
 SELECT MAX(c.token), MAX(c.owner), MAX(c.exp), MAX(c.since), MAX(c.label), MAX(c.waiters), MAX(c.seats),
@@ -1809,7 +1824,7 @@ INSERT INTO {lock} (ns, name, token, idle_since)
 SELECT :ns, :name, m.fence_floor, {now} FROM {meta} m WHERE m.id = 1 LOCK IN SHARE MODE
 ON DUPLICATE KEY UPDATE mode = {lock}.mode;
 -- :step same 1
--- :step same 2
+-- :step same 3
 
 -- :block drain
 -- Are all seats of the lock empty? Then no one can take one any more (DONE): seats becomes 0 under the lock of the row,
@@ -1825,7 +1840,8 @@ ON DUPLICATE KEY UPDATE mode = {lock}.mode;
 -- Those rows are emptied, so that none of them can be renewed. And each gets another token, which is above all of the
 -- name and is no one's. Otherwise a guard of a former holder, which knows its token alone, would pass beside the
 -- exclusive holder. So an empty row whose token is not that of its last end was not granted since, and is left alone.
--- The row of the lock keeps its token: it may be that of its owner's turn.
+-- The row of the lock keeps its token: it may be that of its owner's turn. The lock is held since now, and not since the
+-- turn began; but whoever changes from a shared lock (:beside) has held that one.
 -- HELD: another one has the turn. QUEUED: others wait, and :owner does not have the turn. No row: there is no such lock,
 -- or, behind a deadlock, nothing is known.
 -- :step aside
@@ -1856,7 +1872,8 @@ LEFT JOIN {lock} e FORCE INDEX (nt) ON e.ns = s.ns AND e.name = s.name AND e.tok
 WHERE s.ns = IF(@sqlock_may AND NOT @sqlock_runs, :ns, NULL) AND {seats} AND {used} {skip};
 SET @sqlock_act = @sqlock_may AND NOT @sqlock_runs AND NOT @sqlock_alive AND @sqlock_open = @sqlock_rows;
 UPDATE {lock} FORCE INDEX (PRIMARY) SET
-    seats = 0, changes = changes + 1, idle_since = IF(owner IS NULL, @sqlock_t, idle_since)
+    seats = 0, changes = changes + 1, idle_since = IF(owner IS NULL, @sqlock_t, idle_since),
+    since = IF(@sqlock_own AND :beside = :owner, @sqlock_t, since)
 WHERE ns = IF(@sqlock_act, :ns, NULL) AND name = :name;
 UPDATE {lock} s FORCE INDEX (PRIMARY) SET
     s.ended_owner = COALESCE(s.owner, s.ended_owner),

@@ -65,9 +65,12 @@
 
 -- Those who wait to write one row come one by one, first come first served, where a statement has this condition. A row
 -- lock wakes all that wait for it each time that the row gets a new version, and they overtake each other. It stands
--- first in its transaction: who waits here has locked nothing. Names that share a number wait for each other too. The
--- first number is ours among the pairs of numbers that a database's advisory locks may have.
--- :define in_turn pg_advisory_xact_lock(1397836619, hashtext(encode(:name, 'hex'::text)))::text IS NOT NULL
+-- first in its transaction: who waits here has locked nothing. It ends by itself when the request is worth nothing any
+-- more: to end it from outside costs the connection. Two names that share a number wait for each other, too. The first
+-- number is ours among the pairs of numbers that a database's advisory locks may have.
+-- :define in_turn_number hashtext({lock:text}::text || encode(:ns, 'hex'::text) || '/'::text || encode(:name, 'hex'::text))
+-- :define in_turn_ms greatest(1, least(2000, (:not_after - {now}) / 1000))::text
+-- :define in_turn CASE WHEN set_config('lock_timeout', {in_turn_ms}, true) IS NOT NULL THEN pg_advisory_xact_lock(1397836619, {in_turn_number})::text IS NOT NULL END
 -- Our own number among all advisory locks of the database.
 -- :define migrators 7312051953419
 
@@ -1876,6 +1879,8 @@ FROM d LEFT JOIN LATERAL (
 -- have counted more seats than the snapshot shows: then nothing is decided. All seats are written, also those that
 -- are empty. So the guard of a transaction with an older snapshot fails on them, as it does on a row that was granted
 -- to others. And no clock that steps back revives a lease that has run out.
+-- The lock is held since now, and not since the turn began. But whoever changes from a shared lock (:beside) has held
+-- that one.
 -- GUARDED: it could lock all of them, and as in `guarded` one only as weakly as a guard allows. SKIPPED: try again,
 -- another session is writing one of them. No row: the lock has none.
 -- It goes by the primary key, and reads all seats of the name.
@@ -1939,7 +1944,8 @@ WITH k AS (
     FROM a WHERE {seat} AND a.drained
 ), u AS (
     UPDATE {lock} l SET seats = 0, changes = l.changes + 1,
-        idle_since = CASE WHEN l.owner IS NULL THEN a.t ELSE l.idle_since END
+        idle_since = CASE WHEN l.owner IS NULL THEN a.t ELSE l.idle_since END,
+        since = CASE WHEN l.owner = :owner AND l.exp > a.t AND :beside = :owner THEN a.t ELSE l.since END
     FROM a WHERE l.ns = :ns AND l.name = :name AND a.drained
     RETURNING l.token
 )
