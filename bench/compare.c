@@ -6,7 +6,10 @@
 
 #include "bench/crew.h"
 
-#define WARM_UP_PART 4  /* of a run's time goes by before it counts */
+#define WARM_UP_PART 4 /* of a run's time goes by before it counts */
+#define WARM_UP_US                                                                                 \
+    8000 /* for each of the first WARMED clients at least: a session plans its statements */
+#define WARMED       64
 #define COUNTED_PART 4  /* of a run's time is spent to count what the server does */
 #define TURN_MS      50 /* of one client: the disk's pace changes within a second */
 #define STUCK_S      180
@@ -69,6 +72,15 @@ static void take_turns(const struct bench_comparison *c, struct crew **crews, in
             crew_turn(crews[(first + turn + i) % c->n], us / turns);
 }
 
+/* Makes the rows, prepares statements, lets files grow. */
+static int64_t warm_up_us(const struct bench_entry *e, int64_t us)
+{
+    const int64_t part = us / WARM_UP_PART,
+                  least = (int64_t)(e->clients < WARMED ? e->clients : WARMED) * WARM_UP_US;
+
+    return part > least ? part : least;
+}
+
 static void give_up(int signal_number)
 {
     static const char text[] = "bench: a run does not end\n";
@@ -88,8 +100,8 @@ static void run_all(struct bench_comparison *c, int k)
     alarm((unsigned)(STUCK_S + 2 * c->n * c->ms / 1000)); /* nothing here may wait for ever */
     for (int i = 0; i < c->n; i++)
         crews[i] = crew_begin(&c->entries[i]);
-    for (int i = 0; i < c->n; i++) /* makes the rows, prepares statements, lets files grow */
-        crew_turn(crews[i], us / WARM_UP_PART);
+    for (int i = 0; i < c->n; i++)
+        crew_turn(crews[i], warm_up_us(&c->entries[i], us));
     for (int i = 0; i < c->n; i++) {
         crew_forget(crews[i]);
         crew_watch_server(crews[i]);

@@ -20,7 +20,7 @@ static const struct option_spec options[] = {
     {0, NULL, NULL, NULL},
 };
 
-/* One that waits for a lock. The holders are those of the lock, which others that wait share. */
+/* One that waits for a lock. Those whom it waits for are those of the lock, which others share. */
 struct wait {
     char *name;
     sqlock_waiter waiter; /* its name is the one above */
@@ -30,6 +30,7 @@ struct wait {
 struct holder {
     char *label;
     unsigned char owner[SQLOCK_OWNER_SIZE];
+    bool is_next; /* it holds nothing: others wait until it has had its turn */
 };
 
 struct holders {
@@ -64,27 +65,37 @@ static int waits_add(const sqlock_waiter *waiter, void *user)
     return 0;
 }
 
+/* Returns 0, or -1 without memory. */
+static int holders_append(struct holders *h, const unsigned char *owner, const char *label,
+                          bool is_next)
+{
+    struct holder *list = realloc(h->list, (h->n + 1) * sizeof *list);
+
+    if (list == NULL)
+        return -1;
+    h->list = list;
+    list[h->n] = (struct holder){.label = strdup(label), .is_next = is_next};
+    if (list[h->n].label == NULL)
+        return -1;
+    memcpy(list[h->n++].owner, owner, SQLOCK_OWNER_SIZE);
+    return 0;
+}
+
 /* The lock's own row, and those of its shared holders or slots, which stand behind it. */
 static int holders_add(const sqlock_info *info, void *user)
 {
     struct holders *h = user;
-    struct holder *list;
 
     if (strcmp(info->name, h->name) != 0)
         return 1;
     if (!info->held || info->holder.left_ms <= 0)
         return 0;
-    if ((list = realloc(h->list, (h->n + 1) * sizeof *list)) == NULL)
-        return -1;
-    h->list = list;
-    if ((list[h->n].label = strdup(info->holder.label)) == NULL)
-        return -1;
-    memcpy(list[h->n++].owner, info->owner, sizeof info->owner);
-    return 0;
+    return holders_append(h, info->owner, info->holder.label, false);
 }
 
-/* Returns 0, or the exit code after saying why. */
-static int holders_read(sqlock *m, struct waits *w, const char *name, struct holders **out)
+/* Of the lock of its first waiter. Returns 0, or the exit code after saying why. */
+static int holders_read(sqlock *m, struct waits *w, const sqlock_waiter *first,
+                        struct holders **out)
 {
     struct holders *h = calloc(1, sizeof *h);
     sqlock_list_opts opts = SQLOCK_LIST_OPTS_INIT;
@@ -93,13 +104,15 @@ static int holders_read(sqlock *m, struct waits *w, const char *name, struct hol
 
     if ((*out = h) == NULL)
         return fail_with(SQLOCK_ENOMEM, &err);
-    h->name = name;
+    h->name = first->name;
     h->next = w->holders;
     w->holders = h;
-    opts.prefix = name;
+    opts.prefix = first->name;
     rc = sqlock_list(m, &opts, holders_add, h, &err);
     if (rc < 0 && err.code == rc)
         return fail_with(rc, &err);
+    if (rc != -1 && first->place == 0)
+        rc = holders_append(h, first->owner, first->label, true);
     return rc == -1 ? fail_with(SQLOCK_ENOMEM, &err) : 0;
 }
 
@@ -118,7 +131,7 @@ static int waits_read(sqlock *m, struct waits *w)
         wait->waiter.name = wait->name;
         if (i > 0 && strcmp(wait[-1].name, wait->name) == 0)
             wait->of = wait[-1].of;
-        else if ((rc = holders_read(m, w, wait->name, &wait->of)) != 0)
+        else if ((rc = holders_read(m, w, &wait->waiter, &wait->of)) != 0)
             return rc;
     }
     return 0;
@@ -149,6 +162,12 @@ static bool is_of(const struct holder *h, const struct wait *wait)
            strcmp(h->label, wait->waiter.label) == 0;
 }
 
+/* Who is next waits for the holders only. */
+static bool waits_for(const struct wait *wait, const struct holder *holder)
+{
+    return !holder->is_next || wait->waiter.place > 0;
+}
+
 /* From the last waiter of the way, on through holders that wait themselves, and back to the first
  * one. It knows actors, and programs by their labels. A program with several threads may wait in
  * one, and go on in another, so such a circle is a hint and no proof. A program that waits for
@@ -161,6 +180,8 @@ static size_t circle_find(const struct waits *w, size_t *way, size_t n, bool *se
     for (size_t h = 0; h < last->of->n; h++) {
         const struct holder *holder = &last->of->list[h];
 
+        if (!waits_for(last, holder))
+            continue;
         if (sqlock_same_actor(holder->owner, first->waiter.owner))
             return n;
         if (is_of(holder, last))
@@ -216,18 +237,33 @@ static char *shown_label(const char *label)
     return shown_text(*label != '\0' ? label : "someone", *label != '\0' ? strlen(label) : 7);
 }
 
+/* Over whom the way goes on from one waiter to the next: an actor may hold in one process, and wait
+ * in another. */
+static const struct holder *circle_holder(const struct waits *w, const size_t *way, size_t n,
+                                          size_t i)
+{
+    const struct wait *wait = &w->list[way[i]], *next = &w->list[way[(i + 1) % n]];
+    size_t h = 0;
+
+    while (h + 1 < wait->of->n &&
+           !(waits_for(wait, &wait->of->list[h]) && is_of(&wait->of->list[h], next)))
+        h++;
+    return &wait->of->list[h];
+}
+
 static void print_circle(const struct waits *w, const size_t *way, size_t n, void *user)
 {
     (void)user;
     printf("circle:");
     for (size_t i = 0; i < n; i++) {
-        const struct wait *wait = &w->list[way[i]], *next = &w->list[way[(i + 1) % n]];
+        const struct wait *wait = &w->list[way[i]];
+        const struct holder *of = circle_holder(w, way, n, i);
         char *label = shown_label(wait->waiter.label),
-             *name = shown_text(wait->name, strlen(wait->name)),
-             *holder = shown_label(next->waiter.label);
+             *name = shown_text(wait->name, strlen(wait->name)), *holder = shown_label(of->label);
 
         if (label != NULL && name != NULL && holder != NULL)
-            printf("%s %s waits for %s, held by %s", i > 0 ? ";" : "", label, name, holder);
+            printf("%s %s waits for %s, %s %s", i > 0 ? ";" : "", label, name,
+                   of->is_next ? "behind" : "held by", holder);
         free(label);
         free(name);
         free(holder);
@@ -246,9 +282,12 @@ static void print_wait(const struct wait *wait)
     free(name);
     free(label);
     for (size_t i = 0; i < wait->of->n; i++) {
-        char *holder = shown_label(wait->of->list[i].label);
+        const struct holder *of = &wait->of->list[i];
+        char *holder = shown_label(of->label);
 
-        printf("%s%s", i > 0 ? ", " : "", holder != NULL ? holder : "?");
+        if (waits_for(wait, of))
+            printf("%s%s%s", i > 0 ? ", " : "", holder != NULL ? holder : "?",
+                   of->is_next ? " (next)" : "");
         free(holder);
     }
     putchar('\n');
@@ -280,9 +319,12 @@ static int waits_json(const struct waits *w)
     for (size_t i = 0; i < w->n; i++) {
         json_t *row = waiter_json(&w->list[i].waiter), *holders = json_array();
 
-        for (size_t h = 0; h < w->list[i].of->n; h++)
-            json_array_append_new(holders, json_text(w->list[i].of->list[h].label,
-                                                     strlen(w->list[i].of->list[h].label)));
+        for (size_t h = 0; h < w->list[i].of->n; h++) {
+            const struct holder *of = &w->list[i].of->list[h];
+
+            if (waits_for(&w->list[i], of))
+                json_array_append_new(holders, json_text(of->label, strlen(of->label)));
+        }
         json_object_set_new(row, "waits_for", holders);
         json_array_append_new(waits, row);
     }
@@ -323,6 +365,8 @@ static int waits_dot(const struct waits *w)
         for (size_t h = 0; h < w->list[i].of->n; h++) {
             const struct holder *holder = &w->list[i].of->list[h];
 
+            if (!waits_for(&w->list[i], holder))
+                continue;
             printf("    ");
             print_node(w, w->list[i].waiter.owner, w->list[i].waiter.label);
             printf(" -> ");

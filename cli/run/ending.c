@@ -60,7 +60,9 @@ int ending_release(struct locker *l, int code)
     if (rc == SQLOCK_ELOST || (rc != 0 && !held)) {
         if (l->outcome->has_child && strcmp(l->outcome->word, "ended") == 0) {
             l->outcome->word = "lost";
-            say(SAY_ERROR, "%s: the lock was lost before the command ended", l->plan->name);
+            error_for_shell(&err);
+            say(SAY_ERROR, "%s: the lock was lost before the command ended: %s", l->plan->name,
+                err.text);
             code = l->plan->on_lost == ON_LOST_WARN ? code : EXIT_LOST;
         }
     } else if (rc != 0) {

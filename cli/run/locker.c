@@ -68,7 +68,7 @@ static void say_busy(const struct locker *l, const sqlock_holder *holder, const 
         return;
     }
     error_for_shell(&shown);
-    say_code(SAY_NOTE, sqlock_code_name(err->code), "%s", shown.text);
+    say_code(SAY_NOTE, sqlock_code_name(err->code), "%s: busy: %s", l->plan->name, shown.text);
 }
 
 static int take_refused(struct locker *l, int rc, int caught, const sqlock_holder *holder,

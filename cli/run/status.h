@@ -16,7 +16,7 @@ struct outcome {
     int64_t waited_us, held_us;
     int n_tokens; /* 0: it was not held */
     int64_t tokens[PLAN_NAMES];
-    int32_t slots[PLAN_NAMES]; /* -1: it has none */
+    int64_t slots[PLAN_NAMES]; /* -1: it has none */
     bool again;                /* lead: it stands for election again */
 };
 

@@ -46,7 +46,7 @@ static int info_check(const sqlock_info *info, sqlock_error *err)
 
 struct listing {
     sqlock *m;
-    const char *verb; /* for errors */
+    const char *verb; /* for errors; NULL: the caller names it */
     int (*fetch)(struct listing *l, sqlock_rows *rows, sqlock_error *err);
     int (*each)(struct listing *l, const sqlock_info *info); /* calls the user's function */
     union {
@@ -110,7 +110,7 @@ static int listing_run(struct listing *l, sqlock_error *err)
             rc = listing_row(l, rows, i, &stop, err);
     }
     rows_free(rows);
-    if (rc != 0)
+    if (rc != 0 && l->verb != NULL)
         error_prefix(err, "%s", l->verb);
     return rc != 0 ? rc : stop;
 }
@@ -179,37 +179,24 @@ static int list_find_row(sqlock *m, const char *name, size_t name_len, sqlock_in
     }
     if (rc == 0) {
         info.name = name;
-        info.size = out->size;
-        memcpy(out, &info, out->size < sizeof info ? out->size : sizeof info);
+        *out = info;
     }
     rows_free(rows);
     return rc;
 }
 
-int sqlock_find(sqlock *m, const char *name, sqlock_info *out, sqlock_error *err)
-{
-    UNCANCELLED;
-    size_t name_len = 0;
-    int rc;
-
-    if (out == NULL)
-        return sqlock_error_set(err, SQLOCK_EINVAL, 0, "find: out is NULL");
-    if ((rc = check_alive(m, err)) == 0 && (rc = check_name(name, &name_len, err)) == 0 &&
-        (rc = check_size(out->size, "the size of out is not set", err)) == 0)
-        rc = list_find_row(m, name, name_len, out, err);
-    return check_context(err, "find", name, name_len, rc);
-}
-
 /* ---- who has a seat -------------------------------------------------------------------------- */
 
-struct seat_wanted {
-    int64_t token, seat, until;
+struct seats_look {
+    int64_t until;
+    int64_t token, seat; /* which one has this token */
+    int64_t running;     /* how many leases run */
 };
 
 /* The keys of a name's seats begin with it and a NUL. */
 static int seats_page(struct listing *l, sqlock_rows *rows, sqlock_error *err)
 {
-    const struct seat_wanted *w = l->user;
+    const struct seats_look *look = l->user;
     sqlock_value values[] = {
         value_bytes(l->m->ns, l->m->ns_len),
         value_bytes(l->name, l->name_len),
@@ -218,33 +205,73 @@ static int seats_page(struct listing *l, sqlock_rows *rows, sqlock_error *err)
         value_int(PAGE),
     };
 
-    return listing_send(l->m, SQLOCK_STMT_LIST, values, w->until, rows, err);
+    return listing_send(l->m, SQLOCK_STMT_LIST, values, look->until, rows, err);
 }
 
 static int seats_each(struct listing *l, const sqlock_info *info)
 {
-    struct seat_wanted *w = l->user;
+    struct seats_look *look = l->user;
 
-    if (info->holder.token != w->token)
+    look->running += info->holder.left_ms > 0;
+    if (info->holder.token != look->token)
         return 0;
-    w->seat = info->slot;
+    look->seat = info->slot;
     return 1;
+}
+
+static int seats_look(sqlock *m, const char *name, const char *verb, struct seats_look *look,
+                      sqlock_error *err)
+{
+    struct listing l = {
+        .m = m, .verb = verb, .fetch = seats_page, .each = seats_each, .user = look};
+
+    l.name_len = l.below_len = strlen(name) + 1;
+    memcpy(l.name, name, l.name_len);
+    memcpy(l.below, name, l.below_len);
+    return listing_run(&l, err);
 }
 
 int named_seat(sqlock *m, const char *name, int64_t token, int64_t until, int64_t *out_seat,
                sqlock_error *err)
 {
-    struct seat_wanted w = {token, -1, until};
-    struct listing l = {
-        .m = m, .verb = "break", .fetch = seats_page, .each = seats_each, .user = &w};
+    struct seats_look look = {.until = until, .token = token, .seat = -1};
+    int rc = seats_look(m, name, "break", &look, err);
+
+    *out_seat = look.seat;
+    return rc < 0 ? rc : 0;
+}
+
+static int find_holders(sqlock *m, const char *name, sqlock_info *info, sqlock_error *err)
+{
+    struct seats_look look = {.until = TIME_NEVER, .token = -1};
+    int rc = 0;
+
+    if (info->held)
+        info->holders = info->holder.left_ms > 0;
+    else if (info->mode != SQLOCK_EXCLUSIVE) {
+        rc = seats_look(m, name, NULL, &look, err);
+        info->holders = look.running;
+    }
+    return rc;
+}
+
+int sqlock_find(sqlock *m, const char *name, sqlock_info *out, sqlock_error *err)
+{
+    UNCANCELLED;
+    sqlock_info info;
+    size_t name_len = 0;
     int rc;
 
-    l.name_len = l.below_len = strlen(name) + 1;
-    memcpy(l.name, name, l.name_len);
-    memcpy(l.below, name, l.below_len);
-    rc = listing_run(&l, err);
-    *out_seat = w.seat;
-    return rc < 0 ? rc : 0;
+    if (out == NULL)
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0, "find: out is NULL");
+    if ((rc = check_alive(m, err)) == 0 && (rc = check_name(name, &name_len, err)) == 0 &&
+        (rc = check_size(out->size, "the size of out is not set", err)) == 0)
+        rc = list_find_row(m, name, name_len, &info, err);
+    if (rc == 0 && (rc = find_holders(m, name, &info, err)) == 0) {
+        info.size = out->size;
+        memcpy(out, &info, out->size < sizeof info ? out->size : sizeof info);
+    }
+    return check_context(err, "find", name, name_len, rc);
 }
 
 /* ---- who waits ------------------------------------------------------------------------------- */

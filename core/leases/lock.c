@@ -86,6 +86,13 @@ int64_t sqlock_lock_token(sqlock_lock *lock)
     return token;
 }
 
+int64_t sqlock_lock_mode(sqlock_lock *lock)
+{
+    UNCANCELLED;
+
+    return check_lock(lock, NULL) == 0 ? lock->mode : SQLOCK_EXCLUSIVE;
+}
+
 int64_t sqlock_lock_slot(sqlock_lock *lock)
 {
     UNCANCELLED;

@@ -14,11 +14,13 @@ typedef struct sqlock_info {
     uint32_t size;
     const char *name; /* ends with NUL; name_len bytes */
     size_t name_len;
-    int held; /* 1: an owner is in the row (left_ms <= 0: its lease has run out); 0: free */
+    int held; /* 1: an owner is in the row (left_ms <= 0: its lease has run out); 0: free, or held by those
+                 who share it or have its slots, whose rows sqlock_list() shows */
     unsigned char owner[SQLOCK_OWNER_SIZE];
     sqlock_holder holder; /* token: of the last grant, also when free */
     int64_t slot; /* -1: the lock's own row; else the slot, or place among shared holders, that this is */
     int64_t mode; /* SQLOCK_EXCLUSIVE, SQLOCK_SHARED or the number of slots: as the lock was used last */
+    int64_t holders; /* by sqlock_find(): how many hold it now, of any mode; by sqlock_list(): 0 */
 } sqlock_info;
 
 /* Return 0 to go on, anything else to stop. info and what it points to live during the call. */
@@ -42,6 +44,7 @@ SQLOCK_API SQLOCK_CHECKED int sqlock_list(sqlock *m, const sqlock_list_opts *opt
                            sqlock_error *err);
 
 /* Look at one lock. Set out->size before the call; out->name then points to your name.
+ * out->holders says whether it is in use, also where several hold it.
  * Returns: 0, SQLOCK_ABSENT (no lock of that name was ever held, or its row was pruned),
  *          SQLOCK_EINVAL, SQLOCK_EFORK, SQLOCK_EGUARDED as sqlock_list(), or the database's codes. */
 SQLOCK_API SQLOCK_CHECKED int sqlock_find(sqlock *m, const char *name, sqlock_info *out, sqlock_error *err);

@@ -49,7 +49,7 @@ extern "C" {
     X(SQLOCK_ECORRUPT, -24, "the database or a row is not what it must be")                        \
     X(SQLOCK_EREADONLY, -25, "the database is read-only")                                          \
     X(SQLOCK_EFULL, -26, "the database has no space left or failed to write")                      \
-    X(SQLOCK_EREFUSED, -27, "this database cannot keep a promise that was asked for")
+    X(SQLOCK_EREFUSED, -27, "the database cannot keep a promise, or the lock is in use in another way")
 
 enum sqlock_code {
     SQLOCK_OK = 0,

@@ -31,6 +31,8 @@
  *
  * More headers
  * - error.h (included here): what failed, and what to do
+ * - many.h: several locks in one call
+ * - mode.h: from an exclusive lock to a shared one, and back
  * - import.h: pass a grant on to another process
  * - async.h: event loops
  * - admin.h: find, list, break, reap
@@ -268,6 +270,8 @@ SQLOCK_API void sqlock_acquire_opts_init(sqlock_acquire_opts *opts);
  * It waits at most opts->wait_ms, and up to 50 ms more for an answer under way (not under SQLite). A try
  * is bounded by the manager's request_ms. A wait for a lock that is held ends as busy: near its end it
  * sends no new request. Not reentrant: a second acquire of a name by the same program is busy too.
+ * If it was next for a lock that others share, or for a slot, and gives up, its turn is given back. Until
+ * then, some milliseconds, tries of others are refused.
  * opts may be NULL (defaults).
  * Ownership: on success, and with SQLOCK_EUNSURE, *out_lock is yours; end it with sqlock_lock_end().
  *            Otherwise it is NULL. So `if (rc != 0) return rc;` leaks an UNSURE handle and its grant:
@@ -284,6 +288,9 @@ SQLOCK_API void sqlock_acquire_opts_init(sqlock_acquire_opts *opts);
  *                              held, and its place in the queue is gone
  *            SQLOCK_ECANCELLED by opts->cancel; nothing is held
  *            SQLOCK_ELOST      opts->owner was released before, and is never granted again
+ *            SQLOCK_EREFUSED   the lock is in use in a way that does not go with opts->mode, which the text
+ *                              names. While an exclusive holder is in the way, both wait for it, and the
+ *                              second one learns it only when the first one holds. Or as below
  *            SQLOCK_EINVAL     name or numbers; before any I/O
  *            SQLOCK_EFORK, SQLOCK_ENOMEM, and the database's: SQLOCK_EDB, EUNREACH, EDENIED, ESCHEMA,
  *            ECORRUPT, EREADONLY, EFULL, EREFUSED. While the wait lasts, lost connections are reopened. */
@@ -356,6 +363,9 @@ SQLOCK_API int64_t sqlock_lock_token(sqlock_lock *lock);
 /* The number of the slot that it holds, from 0; of a shared lock, the number of its place among the shared
  * holders. -1: it is exclusive, or not granted. */
 SQLOCK_API int64_t sqlock_lock_slot(sqlock_lock *lock);
+/* How it is held, and so what its token compares with: SQLOCK_EXCLUSIVE, SQLOCK_SHARED, or the number of
+ * slots. Of an imported grant: what opts->mode said. */
+SQLOCK_API int64_t sqlock_lock_mode(sqlock_lock *lock);
 /* The name. */
 SQLOCK_API const char *sqlock_lock_name(sqlock_lock *lock);
 /* A descriptor that becomes readable when the lock is lost (not when it is released), for poll().

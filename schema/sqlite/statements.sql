@@ -1005,6 +1005,8 @@ WHERE h.ns = :ns AND h.name = :name;
 -- The first step only reads: a holder whose lease runs, the last one to end. The seat of :beside comes last: its owner
 -- wants the lock alone, and gives that seat back once there is no other. What ran out is taken from its holder, so that
 -- a clock that steps back cannot revive it. No row: the lock has none.
+-- The lock is held since now, and not since the turn began. But whoever changes from a shared lock (:beside) has held
+-- that one.
 -- :step
 SELECT 0, {HELD}, s.token, (s.exp - {now}) * 1000, {now} * 1000, s.since * 1000, s.label, {seat_number}, h.seats
 FROM {lock} h JOIN {lock} s ON {seats} AND {seated}
@@ -1012,7 +1014,8 @@ WHERE h.ns = :ns AND h.name = :name AND h.seats <> 0
   AND ({turn_ours} OR NOT {turn_free} OR h.waiters = 0)
 ORDER BY s.owner = :beside, s.exp DESC LIMIT 1;
 -- :step write
-UPDATE {lock} AS h SET seats = 0, changes = changes + 1, idle_since = CASE WHEN h.owner IS NULL THEN {now} END
+UPDATE {lock} AS h SET seats = 0, changes = changes + 1, idle_since = CASE WHEN h.owner IS NULL THEN {now} END,
+    since = CASE WHEN {turn_ours} AND :beside = :owner THEN {now} ELSE since END
 WHERE h.ns = :ns AND h.name = :name AND h.kind = 0 AND h.seats <> 0
   AND ({turn_ours} OR {turn_free} AND h.waiters = 0)
   AND NOT EXISTS (SELECT 1 FROM {lock} s WHERE {seats} AND {seated});

@@ -11,7 +11,8 @@ static const char idle[] = "sqlock_strerror sqlock_code_name sqlock_version "
                            "sqlock_row_opts_init sqlock_state_name sqlock_why_name "
                            "sqlock_migration_state_name sqlock_lock_state sqlock_lock_why "
                            "sqlock_is_held sqlock_lock_deadline_us sqlock_lock_token "
-                           "sqlock_lock_owner sqlock_lock_name sqlock_lock_slot sqlock_op_place "
+                           "sqlock_lock_owner sqlock_lock_name sqlock_lock_slot "
+                           "sqlock_lock_mode sqlock_op_place "
                            "sqlock_same_actor";
 
 /* What is lent to drivers works within the calls, and drivers' own headers declare none. */

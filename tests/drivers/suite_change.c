@@ -71,6 +71,7 @@ TEST(test_P24_exclusive_lock_becomes_shared_at_once, m, other)
     assert_true(sqlock_is_held(lock));
     assert_true(sqlock_lock_token(lock) > token);
     assert_int_equal(sqlock_lock_slot(lock), 0);
+    assert_int_equal(sqlock_lock_mode(lock), SQLOCK_SHARED);
     second = sit(other, "door", SQLOCK_SHARED);
     assert_int_equal(try_mode(other, "door", SQLOCK_EXCLUSIVE), SQLOCK_EBUSY);
     give(lock);
@@ -87,6 +88,7 @@ TEST(test_P24_shared_lock_becomes_exclusive_when_it_is_the_only_one, m, other)
     assert_true(sqlock_is_held(lock));
     assert_true(sqlock_lock_token(lock) > token);
     assert_int_equal(sqlock_lock_slot(lock), -1);
+    assert_int_equal(sqlock_lock_mode(lock), SQLOCK_EXCLUSIVE);
     assert_int_equal(try_mode(other, "door", SQLOCK_SHARED), SQLOCK_EBUSY);
     ok(sqlock_renew(lock, &said));
     give(lock);

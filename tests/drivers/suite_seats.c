@@ -41,6 +41,7 @@ TEST(test_P24_shared_holders_stand_beside_each_other, m, other)
 
     assert_int_equal(sqlock_lock_slot(first), 0);
     assert_int_equal(sqlock_lock_slot(second), 1);
+    assert_int_equal(sqlock_lock_mode(second), SQLOCK_SHARED);
     assert_string_equal(sqlock_lock_name(second), "door");
     assert_true(sqlock_lock_token(second) > sqlock_lock_token(first));
     says(SQLOCK_EBUSY, try_once(other, "door"));
@@ -89,6 +90,7 @@ TEST(test_P24_as_many_hold_as_there_are_slots, m, other)
     give(first);
     third = sit(other, "port", 2);
     assert_int_equal(sqlock_lock_slot(third), 0);
+    assert_int_equal(sqlock_lock_mode(third), SQLOCK_SLOTS(2));
     give(second);
     give(third);
 }
@@ -368,6 +370,14 @@ static int count_seats(const sqlock_info *info, void *user)
     return 0;
 }
 
+static int64_t holders_of(sqlock *m, const char *name)
+{
+    sqlock_info info = {.size = sizeof info};
+
+    ok(sqlock_find(m, name, &info, &said));
+    return info.holders;
+}
+
 TEST(test_list_has_all_shared_holders, m, other)
 {
     sqlock_lock *first = sit(m, "door", SQLOCK_SHARED), *second = sit(other, "door", SQLOCK_SHARED);
@@ -375,8 +385,15 @@ TEST(test_list_has_all_shared_holders, m, other)
 
     ok(sqlock_list(m, NULL, count_seats, &n, &said));
     assert_int_equal(n, 2);
+    assert_int_equal(holders_of(m, "door"), 2);
     give(first);
+    assert_int_equal(holders_of(m, "door"), 1);
     give(second);
+    assert_int_equal(holders_of(m, "door"), 0);
+    first = take(m, "door");
+    assert_int_equal(holders_of(m, "door"), 1);
+    give(first);
+    assert_int_equal(holders_of(m, "door"), 0);
 }
 
 enum { CROWD = 8, ROUNDS = 25 };

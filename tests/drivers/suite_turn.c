@@ -53,6 +53,27 @@ TEST_IF(QUEUES, test_P9_refusal_names_a_shared_holder_and_not_who_is_next, m, ot
     give(keep(writer.lock));
 }
 
+/* Who breaks locks by their age must not break one that was just granted. */
+TEST_IF(QUEUES, test_lock_is_held_since_its_grant_and_not_since_the_turn, m, other)
+{
+    sqlock_lock *shared = sit(m, "door", SQLOCK_SHARED);
+    struct waiter writer = {.m = other, .name = "door", .opts = wait_opts(10000, 0, 0)};
+    sqlock_info info;
+    int64_t given;
+
+    wait_start(&writer);
+    await_turn(m, "door", SQLOCK_SHARED, &info);
+    sleep_ms(patience_ms(300));
+    given = now_us();
+    give(shared);
+    pthread_join(writer.thread, NULL);
+    assert_ok(writer.code, &writer.err);
+    ok(sqlock_find(m, "door", &info, &said));
+    assert_true(info.held);
+    assert_true(info.holder.held_ms <= (now_us() - given) / 1000 + 2);
+    give(keep(writer.lock));
+}
+
 /* P8, P23: whoever is next may lose its turn, by a break here. Then it queues again. */
 TEST_IF(QUEUES, test_waiter_that_loses_its_turn_waits_on, m, other)
 {
