@@ -159,7 +159,7 @@ TEST(test_waits_shows_who_waits_for_whom, ON_ALL)
     assert_int_equal(1, atoi(sh("sqlock $G waits | grep -c .")->out));
 }
 
-/* Who is next in line is in no list. The one behind it waits for the holders. */
+/* The one behind who is next waits for that one too. */
 TEST(test_waits_names_all_shared_holders, ON_SQLITE)
 {
     pid_t next;
@@ -169,8 +169,9 @@ TEST(test_waits_names_all_shared_holders, ON_SQLITE)
     next = sh_start("exec sqlock $G run door true");
     assert_sh("until sqlock -q $G run -n -s door true; test $? = 75; do sleep 0.05; done");
     assert_sh(
-        "sqlock $G run -s door true & until sqlock $G waits | grep door >$D/waits; do sleep 0.05; "
-        "done; grep -q 'at=1.*, .*at=2' $D/waits; rc=$?; sqlock $G release door $(cat $D/one); "
+        "sqlock $G run -s door true & until sqlock $G waits | grep '^door  *1 ' >$D/waits; do "
+        "sleep 0.05; done; grep -q 'at=1.*, .*at=2.*, .* (next)$' $D/waits && sqlock $G waits | "
+        "grep '^door  *0 ' | grep -qv next; rc=$?; sqlock $G release door $(cat $D/one); "
         "sqlock $G release door $(cat $D/two); wait; exit $rc");
     assert_int_equal(child_wait(next, patience_ms(20000)), 0);
 }
@@ -229,6 +230,8 @@ TEST(test_waits_knows_an_actor_by_its_owners, ON_ALL)
     assert_sh(
         "sqlock $G waits | grep -q '^circle: .* waits for door, held by .*; .* waits for gate, "
         "held by '");
+    assert_sh("p=$(sqlock $G show door | sed -n 's/^holder  *\\([0-9]*@\\).*/\\1/p') && "
+              "test -n \"$p\" && sqlock $G waits | grep -q \"waits for door, held by $p\"");
     /* Each is one node of the graph, so the circle is one there. */
     assert_sh("sqlock $G waits --dot | awk -F'\"' '/->/ { n++; edge[$2, $4]; back[$4, $2] } "
               "END { for (e in edge) if (!(e in back)) exit 1; exit n != 2 }'");
