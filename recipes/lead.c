@@ -24,6 +24,8 @@ static void lead_pause(void)
 
 int lead_may_try_again(int code, const sqlock_error *err)
 {
+    if (code == SQLOCK_EDEADLOCK) /* it ends when the caller gives its other locks back */
+        return 0;
     return code == SQLOCK_EUNSURE || code == SQLOCK_EUNREACH || code == SQLOCK_ETIMEOUT ||
            code == SQLOCK_EGUARDED ||
            (code != 0 && (err->flags & (SQLOCK_RETRY | SQLOCK_RECONNECT)) != 0);

@@ -101,7 +101,8 @@ typedef struct majority_lock majority_lock;
  *                              members answered in time
  *            SQLOCK_ECANCELLED by opts->cancel
  *            SQLOCK_ECORRUPT   a register holds what this recipe has not written, or a number at the end
- *            SQLOCK_EINVAL     n, quorum, a manager twice, name or options; before any I/O
+ *            SQLOCK_EINVAL     n, quorum, a manager twice, name or options; before any I/O. An actor is shown to
+ *                              others, but never gets SQLOCK_EDEADLOCK: no member is waited for in its queue
  *            SQLOCK_EFORK, SQLOCK_ENOMEM, SQLOCK_ESYS; or, if too few members answered, what
  *            sqlock_acquire(), sqlock_register_get() or _set() returned for the first that did not.
  *            Never SQLOCK_EUNSURE: a grant whose reply was lost is given back, or runs out with its lease. */

@@ -23,8 +23,12 @@ struct reentrant {
 
 static _Thread_local char this_thread; /* its address is the thread's own */
 
+/* A lock that is not held: lost, or, while its row cannot be looked at, maybe. */
 static int reentrant_lost(const struct held *h, sqlock_error *err)
 {
+    if (sqlock_lock_state(h->lock) == SQLOCK_UNSURE)
+        return sqlock_error_set(err, SQLOCK_EUNSURE, 0, "%.80s: its lease may have ended",
+                                sqlock_lock_name(h->lock));
     return sqlock_error_set(err, SQLOCK_ELOST, 0, "%.80s: %s", sqlock_lock_name(h->lock),
                             sqlock_why_name(sqlock_lock_why(h->lock)));
 }

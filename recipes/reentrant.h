@@ -33,12 +33,14 @@ void reentrant_free(struct reentrant *r);
  * Ownership: *out_lock belongs to r. It is for getters and guards, and ends with the last release. It
  *            may be NULL.
  * Returns:   0; SQLOCK_ELOST if the actor has it, but it was lost: release it as often as it was
- *            acquired; SQLOCK_EREFUSED if it has it in another mode; SQLOCK_ENOMEM; or the codes of sqlock_acquire(), with nothing held. */
+ *            acquired; SQLOCK_EUNSURE if its lease may have ended, say behind a guard under SQLite;
+ *            SQLOCK_EREFUSED if it has it in another mode; SQLOCK_ENOMEM; or the codes of sqlock_acquire(), with nothing held. */
 int reentrant_acquire(struct reentrant *r, const void *actor, const char *name,
                       const sqlock_acquire_opts *opts, sqlock_lock **out_lock, sqlock_error *err);
 
 /* One less. The last one releases and frees.
- * Returns: 0; SQLOCK_ELOST if the lock was lost, also before the last one; SQLOCK_ESTATE if the actor
+ * Returns: 0; SQLOCK_ELOST if the lock was lost, also before the last one, and SQLOCK_EUNSURE if its
+ *          lease may have ended; SQLOCK_ESTATE if the actor
  *          does not have it; or the codes of sqlock_lock_end(). */
 int reentrant_release(struct reentrant *r, const void *actor, const char *name, sqlock_error *err);
 

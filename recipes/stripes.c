@@ -83,6 +83,9 @@ int stripes_acquire_any(sqlock *m, const char *prefix, uint32_t n, const sqlock_
     if (rc != 0)
         return rc;
     o = opts != NULL ? *opts : o;
+    if (o.actor != NULL)
+        return sqlock_error_set(err, SQLOCK_EINVAL, 0,
+                                "stripes: no actor, who waits for any stripe is in no circle");
     wait_ms = o.wait_ms;
     if (wait_ms < SQLOCK_WAIT_FOREVER)
         return sqlock_error_set(err, SQLOCK_EINVAL, 0,

@@ -30,7 +30,7 @@ uint32_t stripes_of(const void *key, size_t len, uint32_t n);
 
 /* Acquire the stripe of a key.
  * Returns: the codes of sqlock_acquire(); SQLOCK_EINVAL also if n is not from 1 to STRIPES_MAX, or
- *          prefix too long for a name. */
+ *          prefix too long for a name with any number behind it. */
 int stripes_acquire_key(sqlock *m, const char *prefix, uint32_t n, const void *key, size_t len,
                         const sqlock_acquire_opts *opts, sqlock_lock **out_lock,
                         sqlock_error *err);
@@ -38,7 +38,7 @@ int stripes_acquire_key(sqlock *m, const char *prefix, uint32_t n, const void *k
 /* Acquire any stripe. It tries all of them, beginning at a random one. While all are held it waits in
  * the queue of one for a moment, and then tries the others again. So whoever came later may be
  * served earlier. To try all costs a request each, also when the wait is over meanwhile.
- * *out_stripe is its number.
+ * *out_stripe is its number. opts has no actor: no circle of waiters would be found.
  * Returns: as stripes_acquire_key(). SQLOCK_EBUSY: all were held until the wait ended; opts->holder
  *          is that of the last one tried. SQLOCK_EUNSURE: one may have been granted, *out_lock is its
  *          handle, as with sqlock_acquire(). */

@@ -346,7 +346,7 @@ int check_context(sqlock_error *err, const char *verb, const char *name, size_t 
 {
     char shown[64];
 
-    if (code != 0)
+    if (code < 0) /* others are no errors, and leave err alone */
         error_prefix(err, len > 0 ? "%s \"%s\"" : "%s", verb,
                      len > 0 ? text_show(shown, sizeof shown, name, len) : "");
     return code;

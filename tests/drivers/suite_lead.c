@@ -199,6 +199,16 @@ CORE_TEST(test_campaign_of_an_owner_is_refused, m)
     assert_int_equal(spy_requests(SQLOCK_STMT_ACQUIRE), 0);
 }
 
+/* It would hold its other locks, and wait again. */
+CORE_TEST(test_campaign_that_closes_a_circle_ends, m)
+{
+    sqlock_error err = {.flags = SQLOCK_RETRY};
+
+    (void)m;
+    assert_int_equal(lead_may_try_again(SQLOCK_EDEADLOCK, &err), 0);
+    assert_int_equal(lead_may_try_again(SQLOCK_EBUSY, &err), 1);
+}
+
 CORE_TEST(test_campaign_for_a_wrong_name_ends, m)
 {
     sqlock_error err = {0};

@@ -186,7 +186,9 @@ TEST(test_one_lock_is_found_by_its_name_with_its_holder, other)
     assert_between(59900 - patience_ms(3000), info.holder.left_ms, 59900 + GRAIN_MS);
     assert_int_equal(strncmp(info.holder.label, who, strlen(who)), 0);
     assert_non_null(strstr(info.holder.label, " billing"));
+    snprintf(said.text, sizeof said.text, "as it was"); /* no error, and it is left alone */
     assert_int_equal(sqlock_find(other, "night", &info, &said), SQLOCK_ABSENT);
+    assert_string_equal(said.text, "as it was");
     assert_int_equal(sqlock_find(other, "nightly23", &info, &said), SQLOCK_ABSENT);
     give(lock);
     ok(sqlock_find(other, "nightly", &info, &said));

@@ -103,6 +103,7 @@ CORE_TEST(test_keys_are_divided_evenly_and_everywhere_alike)
 
 CORE_TEST(test_wrong_numbers_of_stripes_are_refused, m)
 {
+    sqlock_acquire_opts opts = SQLOCK_ACQUIRE_OPTS_INIT;
     char prefix[SQLOCK_NAME_MAX + 1];
     sqlock_lock *lock = NULL;
     uint32_t stripe = 0;
@@ -113,6 +114,8 @@ CORE_TEST(test_wrong_numbers_of_stripes_are_refused, m)
     says(SQLOCK_EINVAL, stripes_acquire_any(m, "stock", 100001, NULL, &lock, &stripe, &said));
     says(SQLOCK_EINVAL, stripes_acquire_any(m, NULL, 3, NULL, &lock, &stripe, &said));
     says(SQLOCK_EINVAL, stripes_acquire_any(m, prefix, 3, NULL, &lock, &stripe, &said));
+    opts.actor = "job";
+    says(SQLOCK_EINVAL, stripes_acquire_any(m, "stock", 3, &opts, &lock, &stripe, &said));
     prefix[SQLOCK_NAME_MAX - 6] = '\0';
     ok(stripes_acquire_any(m, prefix, STRIPES_MAX, NULL, &lock, &stripe, &said));
     keep(lock);
