@@ -180,7 +180,7 @@ const struct command command_lead = {
             "When CMD ends by itself, 'lead' releases the lock and exits with CMD's code;\n"
             "with --again it stands for election again, a second later. It always does if\n"
             "the lock is lost, and tries each second while the database does not answer.\n"
-            "A signal ends it, and CMD before it.\n"
+            "A signal is passed on to CMD, and ends it when CMD has ended.\n"
             "\n"
             "--resign requests the leader of now to resign, in the register of this name. It\n"
             "looks once a second, stops CMD (TERM, -k, KILL) while it still holds the lock,\n"

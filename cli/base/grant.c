@@ -368,10 +368,12 @@ void grant_say_busy(const struct cli *cli, const char *name, const sqlock_holder
                     const sqlock_error *err)
 {
     char moment[TEXT_MOMENT], held[TEXT_DURATION], left[TEXT_DURATION], place[PLACE_WORDS];
-    char by[600], options[1024];
+    char by[600], options[1024], token[32];
     char *quoted = shown_word(name);
 
-    if (err->code == SQLOCK_EGUARDED || holder->token <= 0 || quoted == NULL) {
+    /* A shell cuts newlines off the end of what $() gives: such a name cannot be copied. */
+    if (err->code == SQLOCK_EGUARDED || holder->token <= 0 || quoted == NULL ||
+        (*name != '\0' && name[strlen(name) - 1] == '\n')) {
         /* No holder is known: the library says what makes it busy. */
         sqlock_error shown = *err;
 
@@ -381,14 +383,15 @@ void grant_say_busy(const struct cli *cli, const char *name, const sqlock_holder
     } else {
         busy_who(by, sizeof by, holder->label);
         busy_where(options, sizeof options, cli);
+        snprintf(token, sizeof token, "--token %lld", (long long)holder->token);
         say_code(
             SAY_NOTE, sqlock_code_name(err->code),
             "%s is busy: held by %s, since %s (%s), expires in %s, token %lld%s; if the holder "
-            "is dead: sqlock%s break %s%s --token %lld",
+            "is dead: sqlock%s break %s%s%s",
             quoted, by, text_moment(moment, holder->held_ms), text_span(held, holder->held_ms),
             text_span(left, holder->left_ms), (long long)holder->token,
-            place_words(place, holder->place), options, *name == '-' ? "-- " : "", quoted,
-            (long long)holder->token);
+            place_words(place, holder->place), options, *name == '-' ? token : quoted,
+            *name == '-' ? " -- " : " ", *name == '-' ? quoted : token);
     }
     free(quoted);
 }

@@ -1,6 +1,7 @@
 /* The end of a grant: what the command ended with, and whether the lock was held until then. */
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <string.h>
 
 #include "cli/base/connect.h"
@@ -30,6 +31,7 @@ int ending_of_command(struct locker *l)
     }
     o->has_child = true;
     o->child_status = l->end.value;
+    l->must_end |= l->hung_up && status_code(l->end.value) == EXIT_SIGNAL + SIGHUP;
     if (was_stopped && l->end.cause == CAUSE_MAX_TIME) {
         o->word = "max-time";
         say(SAY_NOTE, "%s: --max-time reached; the command was stopped", l->plan->name);

@@ -46,6 +46,7 @@ struct guardian {
     bool start_due;
     struct order start;  /* if it is due */
     enum cause stop_due; /* the locker said so, maybe before the start */
+    bool lost; /* and that the lock is lost: maybe while it is stopped for another cause */
 };
 
 /* ---- times ----------------------------------------------------------------------------------- */
@@ -73,7 +74,7 @@ int64_t plan_again_us(int64_t since_us)
 /* When KILL must come, whatever else happens. */
 static int64_t guardian_kill_us(const struct guardian *g)
 {
-    bool lost = g->cause == CAUSE_DEADLINE || g->cause == CAUSE_LOST || g->cause == CAUSE_ALONE;
+    bool lost = g->lost || g->cause == CAUSE_DEADLINE || g->cause == CAUSE_ALONE;
     int64_t last = g->deadline_us - plan_slack_us(g->plan);
     int64_t grace = lost && g->plan->on_lost == ON_LOST_KILL ? 0 : g->plan->grace_ms;
     int64_t polite = g->stop_us + grace * 1000;
@@ -200,6 +201,7 @@ static void guardian_obey(struct guardian *g, const struct order *order)
         break;
     case ORDER_STOP:
         g->stop_due = CAUSE_LOST;
+        g->lost = true;
         break;
     case ORDER_RESIGN:
         if (g->stop_due == CAUSE_NONE)

@@ -256,7 +256,8 @@ static void hand_on_signals(struct locker *l)
     /* What the terminal sends goes to the whole job, so the command has it already. But only the
      * first process of the session learns that the terminal was closed. */
     while ((signal = signals_next(&l->plan->signals, &by_terminal)) != 0) {
-        l->must_end = l->must_end || (signal != SIGUSR1 && signal != SIGUSR2);
+        l->must_end |= signal != SIGUSR1 && signal != SIGUSR2 && signal != SIGHUP;
+        l->hung_up |= signal == SIGHUP;
         if (!by_terminal || (signal == SIGHUP && getsid(0) == getpid()))
             sigaddset(&l->signals_due, signal);
     }

@@ -25,10 +25,11 @@ struct locker {
     int64_t held_us;    /* of the grant */
     sqlock_state state; /* as last reported to the user */
     bool has_terminal;
-    bool must_end;                        /* by a signal */
-    bool suspended;                       /* Ctrl-Z, and since then no renewal */
-    int start_error;                      /* errno of the command that could not be started */
-    bool guardian_died, waker_done;       /* done: it ended by itself, when no process was left */
+    bool must_end;                  /* by a signal */
+    bool hung_up;                   /* SIGHUP came: it ends a command, or is a request to it */
+    bool suspended;                 /* Ctrl-Z, and since then no renewal */
+    int start_error;                /* errno of the command that could not be started */
+    bool guardian_died, waker_done; /* done: it ended by itself, when no process was left */
     bool start_due, stop_due, resign_due; /* orders that must still be sent */
     struct resigning resigning;           /* lead */
     sigset_t signals_due;

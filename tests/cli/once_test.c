@@ -92,6 +92,19 @@ TEST(test_run_that_a_signal_ended_is_made_up_for, ON_SQLITE)
     assert_int_equal(times_it_ran(), 2);
 }
 
+/* A command may take it as a request to read its settings again. */
+TEST(test_run_that_went_on_after_hup_is_done, ON_SQLITE)
+{
+    pid_t run =
+        sh_start("exec sqlock $G once " LONG " nightly sh -c 'trap : HUP; echo . >$D/in; n=0; "
+                 "while [ $n -lt 20 ]; do sleep 0.05; n=$((n+1)); done'");
+
+    wait_for("in");
+    assert_int_equal(kill(run, SIGHUP), 0);
+    assert_int_equal(child_wait(run, patience_ms(20000)), 0);
+    assert_says(0, "", NULL, "sqlock $G once " LONG " nightly echo again");
+}
+
 /* Another one may run it by then, and may fail: who holds the lock writes it down. */
 TEST(test_run_that_lost_its_lock_is_made_up_for, ON_SQLITE)
 {

@@ -23,8 +23,12 @@ static void take_each_name(struct cell *c, sqlock *m)
     for (int i = 0; i < CELL_NAMES; i++) {
         sqlock_error err = {0};
         sqlock_lock *lock = NULL;
-        int rc = sqlock_acquire(m, text("n%d", i), &opts, &lock, &err);
+        int64_t end_us = now_us() + opts.wait_ms * INT64_C(1000);
+        int rc;
 
+        while ((rc = sqlock_acquire(m, text("n%d", i), &opts, &lock, &err)) == SQLOCK_EREFUSED &&
+               now_us() < end_us)
+            sleep_ms(20); /* a slot whose holder died is not waited for, but refused */
         if (rc == 0)
             rc = sqlock_release(lock, &err);
         if (rc != 0)
