@@ -163,18 +163,19 @@ static int ls_locks(struct ls *ls, sqlock *m)
 static void print_waiters_head(struct ls *ls)
 {
     if (!ls->has_head)
-        printf("%-24s %5s  %8s  %s\n", "NAME", "PLACE", "WAITED", "WAITER");
+        printf("%-24s %5s  %8s  %-10s  %s\n", "NAME", "PLACE", "WAITED", "FOR", "WAITER");
     ls->has_head = true;
 }
 
 static int print_waiter(const sqlock_waiter *waiter)
 {
-    char waited[TEXT_DURATION];
+    char waited[TEXT_DURATION], wants[INFO_SEAT];
     char *name = shown_cell(waiter->name, waiter->name_len, 24), *label = waiter_label(waiter);
 
     if (name != NULL && label != NULL)
-        printf("%s %5lld  %8s  %s\n", name, (long long)waiter->place,
-               text_span(waited, waiter->waited_ms), label);
+        printf("%s %5lld  %8s  %-10s  %s\n", name, (long long)waiter->place,
+               text_span(waited, waiter->waited_ms), waiter_wants(waiter, wants, sizeof wants),
+               label);
     free(name);
     free(label);
     return ferror(stdout);

@@ -100,13 +100,14 @@ static const char *waiter_word(const sqlock_waiter *waiter)
 
 static int print_waiter(const sqlock_waiter *waiter, void *user)
 {
-    char moment[TEXT_MOMENT], waited[TEXT_DURATION], *label = waiter_label(waiter);
+    char moment[TEXT_MOMENT], waited[TEXT_DURATION], wants[INFO_SEAT],
+        *label = waiter_label(waiter);
 
     (void)user;
     if (label != NULL)
-        printf("%-11s %lld: %s, since %s (%s)\n", waiter_word(waiter), (long long)waiter->place,
-               *label != '\0' ? label : "someone", text_moment(moment, waiter->waited_ms),
-               text_span(waited, waiter->waited_ms));
+        printf("%-11s %lld: %s, %s, since %s (%s)\n", waiter_word(waiter), (long long)waiter->place,
+               *label != '\0' ? label : "someone", waiter_wants(waiter, wants, sizeof wants),
+               text_moment(moment, waiter->waited_ms), text_span(waited, waiter->waited_ms));
     free(label);
     return ferror(stdout);
 }

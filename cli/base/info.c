@@ -15,11 +15,6 @@ const char *info_state(const sqlock_info *info)
     return info->holder.left_ms > 0 ? "held" : "expired";
 }
 
-const char *info_mode(const sqlock_info *info)
-{
-    return info->mode > 0 ? "slots" : info->mode == SQLOCK_SHARED ? "shared" : "exclusive";
-}
-
 const char *info_seat(const sqlock_info *info, char *out, size_t size)
 {
     if (info->mode > 0)
@@ -54,6 +49,17 @@ static void add_holder(json_t *to, const sqlock_info *info)
     add_label(to, info->holder.label);
 }
 
+static void add_mode(json_t *to, int64_t mode)
+{
+    json_object_set_new(to, "mode",
+                        json_string(mode > 0                ? "slots"
+                                    : mode == SQLOCK_SHARED ? "shared"
+                                                            : "exclusive"));
+    if (mode > 0)
+        json_object_set_new(to, "slots", json_integer(mode));
+}
+
+/* How the lock is used, or was used last. */
 json_t *info_json(const sqlock_info *info)
 {
     json_t *out = json_object();
@@ -62,9 +68,7 @@ json_t *info_json(const sqlock_info *info)
     json_object_set_new(out, "state", json_string(info_state(info)));
     json_object_set_new(out, "token", json_integer(info->holder.token));
     if (info->mode != SQLOCK_EXCLUSIVE || info->held)
-        json_object_set_new(out, "mode", json_string(info_mode(info)));
-    if (info->mode > 0)
-        json_object_set_new(out, "slots", json_integer(info->mode));
+        add_mode(out, info->mode);
     if (info->slot >= 0)
         json_object_set_new(out, "slot", json_integer(info->slot));
     if (info->held)
@@ -77,6 +81,15 @@ char *info_holder(const sqlock_info *info)
     return shown_text(info->holder.label, strlen(info->holder.label));
 }
 
+const char *waiter_wants(const sqlock_waiter *waiter, char *out, size_t size)
+{
+    if (waiter->mode > 0)
+        snprintf(out, size, "slot of %lld", (long long)waiter->mode);
+    else
+        snprintf(out, size, waiter->mode == SQLOCK_SHARED ? "shared" : "exclusive");
+    return out;
+}
+
 json_t *waiter_json(const sqlock_waiter *waiter)
 {
     json_t *out = json_object();
@@ -85,6 +98,7 @@ json_t *waiter_json(const sqlock_waiter *waiter)
     json_object_set_new(out, "name", json_text(waiter->name, waiter->name_len));
     json_object_set_new(out, "place", json_integer(waiter->place));
     json_object_set_new(out, "waited_ms", json_integer(waiter->waited_ms));
+    add_mode(out, waiter->mode);
     json_object_set_new(out, "owner", json_string(text_owner(owner, waiter->owner)));
     add_label(out, waiter->label);
     return out;

@@ -197,7 +197,7 @@ struct sqlock_lock {
     bool reporting;     /* the timer is calling on_event now */
 };
 
-#define REQUEST_VALUES 10 /* the most that a request has, if it is made once */
+#define REQUEST_VALUES 11 /* the most that a request has, if it is made once */
 
 /* One request, as data. */
 struct request {

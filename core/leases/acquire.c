@@ -224,6 +224,9 @@ static void acquire_judge(sqlock_op *op, const struct answer *a, int64_t now)
     case SQLOCK_OUT_QUEUED:
         waiting_found(op, a, now);
         return;
+    case SQLOCK_OUT_UNLIKE:
+        seats_unlike(op, a, now);
+        return;
     case SQLOCK_OUT_GRACE:
         acquire_in_grace(op, a, now);
         return;

@@ -24,6 +24,8 @@ enum acquire_phase {
 
 /* Another owner has the lock, or (SQLOCK_EGUARDED) a guard keeps it shut. */
 void acquire_refused(sqlock_op *op, int code, const struct answer *a, int64_t now);
+/* The lock's mode is another one. op->err says so. */
+void acquire_unlike(sqlock_op *op, int code, const struct answer *a, int64_t now);
 /* The server may have lost the commit of a grant. */
 void acquire_in_grace(sqlock_op *op, const struct answer *a, int64_t now);
 /* The lock is free, but its row is locked: the answer, that of the look at it, and any other. */
@@ -47,6 +49,8 @@ void seats_turn(sqlock_op *op, const struct answer *a, int64_t now);
 void seats_found(sqlock_op *op, int64_t now);
 /* The answer to SEAT. Returns 0 if it is yet to be judged as that of ACQUIRE. */
 int seats_answered(sqlock_op *op, const struct answer *a, int64_t now);
+/* The answer to QUEUE: others wait in a mode that does not go with the op's. */
+void seats_unlike(sqlock_op *op, const struct answer *a, int64_t now);
 /* The answer to DRAIN. */
 void seats_drained(sqlock_op *op, const struct answer *a, int64_t now);
 /* The op was refused by who has a seat, or `left` of whose lease is left. Returns 0 if it waits as

@@ -299,6 +299,7 @@ static int waiters_each(struct listing *l, const sqlock_info *info)
     l->ticket = info->holder.token;
     w.place = l->ticket > 0 ? ++l->place : 0;
     w.waited_ms = info->holder.held_ms;
+    w.mode = info->mode;
     memcpy(w.owner, info->owner, sizeof w.owner);
     memcpy(w.label, info->holder.label, sizeof w.label);
     return l->fn.waiter(&w, l->user);

@@ -67,7 +67,8 @@ int passing_send(sqlock_op *op, int64_t token, int64_t now)
         value_bytes(lock->name, lock->name_len), value_bytes(lock->owner, sizeof lock->owner),
         value_int(token), next != NULL ? value_bytes(next->owner, sizeof next->owner) : no_one,
         value_int(lock_turn_us(gets)), value_int(m->grace_us), value_bytes(label, strlen(label)),
-        value_bytes(m->queue.client, sizeof m->queue.client), value_int(not_after));
+        value_bytes(m->queue.client, sizeof m->queue.client), value_int(not_after),
+        value_int(gets->mode));
 }
 
 static int passing_names(const struct answer *a, const sqlock_lock *next)

@@ -36,6 +36,19 @@ static int refusal_is_final(const sqlock_op *op)
     return op->once || op->settle || change_must_not_wait(op) || party_has_begun(op);
 }
 
+/* A request whose answer was lost may still arrive, or its place may still be in the queue. Returns
+ * 1 if the op finds that out first. */
+static int refusal_is_early(sqlock_op *op, const struct answer *a, int64_t now)
+{
+    if (op->unsure)
+        verb_early(op, a, now);
+    else if (op->settle && op->lock->queued)
+        waiting_leaves(op, now);
+    else
+        return 0;
+    return 1;
+}
+
 /* op->err is the answer. It ends a request that does not wait. A waiter looks again, after `left`
  * at the latest. */
 static void refusal_note(sqlock_op *op, int code, const struct answer *a, int64_t left, int64_t now)
@@ -44,11 +57,9 @@ static void refusal_note(sqlock_op *op, int code, const struct answer *a, int64_
     op->refusal = op->err;
     op->refused = op->unsure ? 0 : code;
     op->retries_at_once = op->acquire.late = 0;
-    if (op->unsure)
-        verb_early(op, a, now);
-    else if (op->settle && op->lock->queued)
-        waiting_leaves(op, now);
-    else if (refusal_is_final(op))
+    if (refusal_is_early(op, a, now))
+        return;
+    if (refusal_is_final(op))
         op_done(op, code);
     else
         refusal_wait_on(op, left, now);
@@ -88,6 +99,15 @@ void acquire_refused(sqlock_op *op, int code, const struct answer *a, int64_t no
                          (long long)(h->left_ms / 1000), (int)(h->left_ms % 1000),
                          (long long)h->token, waiting_place(op, place, sizeof place));
     refusal_note(op, code, a, code == SQLOCK_EBUSY ? a->left : -1, now);
+}
+
+/* No wait would help. */
+void acquire_unlike(sqlock_op *op, int code, const struct answer *a, int64_t now)
+{
+    if (!op->settle || a->now > op->lock->lost_until)
+        op->unsure = 0;
+    if (!refusal_is_early(op, a, now))
+        op_done(op, code);
 }
 
 /* The lock is as good as held, by an unknown transaction. */

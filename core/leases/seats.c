@@ -69,27 +69,33 @@ void seats_found(sqlock_op *op, int64_t now)
     op_again(op, now);
 }
 
-/* How many: in words. */
-static const char *seats_name(int64_t kind, char *out, size_t size)
+/* In words. */
+static const char *seats_name(int64_t mode, char *out, size_t size)
 {
-    if (kind > 0)
-        snprintf(out, size, "%lld slots", (long long)kind);
+    if (mode > 0)
+        snprintf(out, size, mode > 1 ? "%lld slots" : "%lld slot", (long long)mode);
     else
-        snprintf(out, size, "a shared lock");
+        snprintf(out, size, mode == SQLOCK_SHARED ? "a shared lock" : "an exclusive one");
     return out;
 }
 
-static void seats_refuse(sqlock_op *op, int64_t stands)
+/* Others use the lock, or wait for it, in a mode that does not go with the op's. For who settles,
+ * it is busy. */
+static void seats_refuse(sqlock_op *op, const char *how, int64_t mode, const struct answer *a,
+                         int64_t now)
 {
     char has[40], wants[40];
+    int code = op->settle ? SQLOCK_EBUSY : SQLOCK_EREFUSED;
 
-    op->unsure = 0;
-    op_done(op,
-            sqlock_error_set(&op->err, SQLOCK_EREFUSED, 0, "the lock is in use as %s, not as %s",
-                             seats_name(stands, has, sizeof has),
-                             op->lock->mode == SQLOCK_EXCLUSIVE
-                                 ? "an exclusive one"
-                                 : seats_name(op->lock->mode, wants, sizeof wants)));
+    sqlock_error_set(&op->err, code, op->settle ? SQLOCK_RETRY : 0, "%s as %s, not as %s", how,
+                     seats_name(mode, has, sizeof has),
+                     seats_name(op->lock->mode, wants, sizeof wants));
+    acquire_unlike(op, code, a, now);
+}
+
+void seats_unlike(sqlock_op *op, const struct answer *a, int64_t now)
+{
+    seats_refuse(op, "others wait for the lock", a->token, a, now);
 }
 
 /* The turn was kept, for others wait. It is freed, and the first of them is called. */
@@ -133,7 +139,7 @@ static void seats_stand(sqlock_op *op, const struct answer *a, int64_t now)
     int64_t kind = rows_int(a->rows, 0, SQLOCK_COL_SEATS, SQLOCK_SHARED);
 
     if (op->acquire.unlike != 0 || kind != SQLOCK_SHARED)
-        seats_refuse(op, kind);
+        seats_refuse(op, "the lock is in use", kind, a, now);
     else
         acquire_refused(op, SQLOCK_EBUSY, a, now);
 }
@@ -164,6 +170,7 @@ void seats_drained(sqlock_op *op, const struct answer *a, int64_t now)
             return;
         }
         if (!op->acquire.has_turn) { /* another has the turn, and no one stands there any more */
+            op->acquire.unlike = 0;
             acquire_refused(op, SQLOCK_EBUSY, a, now);
             return;
         }

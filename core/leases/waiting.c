@@ -77,7 +77,7 @@ int waiting_send(sqlock_op *op, int64_t now)
         value_bytes(lock->name, lock->name_len), value_bytes(lock->owner, sizeof lock->owner),
         value_int(lock_turn_us(lock)), value_int(op->acquire.not_after), value_int(m->grace_us),
         value_bytes(label, strlen(label)), value_bytes(m->queue.client, sizeof m->queue.client),
-        value_int(op->in_queue != NULL));
+        value_int(op->in_queue != NULL), value_int(lock->mode));
 }
 
 /* What it was granted meanwhile it keeps: the next look shows that. */

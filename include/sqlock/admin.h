@@ -58,6 +58,7 @@ typedef struct sqlock_waiter {
     int64_t waited_ms; /* since it has its place, or with 0 its turn */
     unsigned char owner[SQLOCK_OWNER_SIZE]; /* who is granted the lock then */
     char label[SQLOCK_LABEL_MAX + 1];       /* as in sqlock_holder */
+    int64_t mode;      /* what it waits for: SQLOCK_EXCLUSIVE, SQLOCK_SHARED, or one of so many slots */
 } sqlock_waiter;
 
 /* Return 0 to go on, anything else to stop. waiter and what it points to live during the call. */

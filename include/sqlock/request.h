@@ -96,14 +96,14 @@ extern "C" {
       SQLOCK_REQ_FORGOTTEN | SQLOCK_REQ_JOINS)                                                     \
     X(WAS_BROKEN, "was_broken", "b:ns b:name i:token", 3, SQLOCK_REQ_READS)                        \
     X(QUEUE, "queue",                                                                              \
-      "b:ns b:name b:owner i:ttl i:not_after i:grace b:label b:client i:waits", 1,                 \
+      "b:ns b:name b:owner i:ttl i:not_after i:grace b:label b:client i:waits i:mode", 1,          \
       SQLOCK_REQ_FORGOTTEN | SQLOCK_REQ_PACES | SQLOCK_REQ_LAZY)                                   \
     X(LEAVE, "leave", "b:ns b:name b:owner i:gives", 1, SQLOCK_REQ_HARMLESS | SQLOCK_REQ_LAZY)     \
     X(BEAT, "beat", "b:client i:alive i:session", 1, SQLOCK_REQ_HARMLESS | SQLOCK_REQ_LAZY)        \
     X(NOTIFY, "notify", "b:client b:owner", 1, SQLOCK_REQ_READS)                                   \
     X(WAITERS, "waiters", "b:ns b:after i:ticket b:below i:limit", 1, SQLOCK_REQ_READS)            \
     X(PASS, "pass",                                                                                \
-      "b:ns b:name b:owner i:token b:next i:ttl i:grace b:label b:client i:not_after", 1,          \
+      "b:ns b:name b:owner i:token b:next i:ttl i:grace b:label b:client i:not_after i:mode", 1,   \
       SQLOCK_REQ_LAZY)                                                                             \
     X(SEAT, "seat", "b:ns b:name b:owner i:ttl i:not_after i:grace b:label i:seats i:turn", 1,     \
       SQLOCK_REQ_FORGOTTEN | SQLOCK_REQ_PACES)                                                     \
@@ -154,7 +154,8 @@ typedef enum sqlock_outcome {
     SQLOCK_OUT_QUEUED = 26,   /* others wait for it. acquire: it is free, send `queue`; release: send `pass` */
     SQLOCK_OUT_SEATED = 27,   /* acquire: others may have seats beside it: send `drain` */
     SQLOCK_OUT_TURN = 28,     /* acquire, queue: granted, and others may still have seats beside it */
-    SQLOCK_OUT_UNLIKE = 29,   /* seat: the lock has seats of another kind; token: of which */
+    SQLOCK_OUT_UNLIKE = 29,   /* seat: the lock has seats of another kind; queue: someone waits for it in a
+                                 mode that does not go with this one; token: of which */
     SQLOCK_OUT_FULL = 30      /* seat: all slots are taken; token, left, since, label are of the holder
                                  whose lease ends first */
 } sqlock_outcome;
@@ -175,7 +176,7 @@ enum {
     SQLOCK_COL_LABEL = 6, /* of its holder */
     SQLOCK_COL_NAME = 7,
     SQLOCK_COL_OWNER = 8,
-    SQLOCK_COL_WAITER_CLIENT = 9
+    SQLOCK_COL_WAITER_CLIENT = 10
 };
 /* queue, release, leave; NULL otherwise */
 enum {
@@ -192,7 +193,8 @@ enum {
     SQLOCK_COL_KEPT = 8, /* seat: 1 if the lock's own row is still its owner's: others wait for it */
     SQLOCK_COL_SEATS = 8 /* drain, of a holder: what stands there: -1 shared holders, N: those of N slots */
 };
-/* circle, list: of a lock's holder: what may stand beside it, 0: nothing, -1: shared holders, N: those of N slots */
+/* circle, list: of a lock's holder: what may stand beside it, 0: nothing, -1: shared holders, N: those of N slots.
+ * waiters: of a waiter: the same of what it wants */
 enum { SQLOCK_COL_BESIDE = 9 };
 /* beat: a row for each waiter of the client; the place of the first row is 0, and it has no owner */
 enum {

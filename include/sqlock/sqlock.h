@@ -236,7 +236,8 @@ typedef struct sqlock_acquire_opts {
 #define SQLOCK_NO_RENEW 0x1u /* the caller renews with sqlock_renew() */
 
 /* Who may hold a lock at the same time (opts->mode). Exclusive and shared go together on a name. Slots are of
- * the name: while one is taken, another number of them, and another mode, is refused (SQLOCK_EREFUSED). */
+ * the name: while one is taken, or waited for, another number of them, and another mode, is refused
+ * (SQLOCK_EREFUSED). Behind an exclusive holder, who goes with no one, slots may be waited for. */
 #define SQLOCK_EXCLUSIVE 0    /* one holder, and no shared one */
 #define SQLOCK_SHARED    (-1) /* any number of shared holders, and no exclusive one */
 /* at most n holders, 1 to SQLOCK_SLOTS_MAX: sqlock_lock_slot(). Another n is refused. It is evaluated twice. */
@@ -288,9 +289,8 @@ SQLOCK_API void sqlock_acquire_opts_init(sqlock_acquire_opts *opts);
  *                              held, and its place in the queue is gone
  *            SQLOCK_ECANCELLED by opts->cancel; nothing is held
  *            SQLOCK_ELOST      opts->owner was released before, and is never granted again
- *            SQLOCK_EREFUSED   the lock is in use in a way that does not go with opts->mode, which the text
- *                              names. While an exclusive holder is in the way, both wait for it, and the
- *                              second one learns it only when the first one holds. Or as below
+ *            SQLOCK_EREFUSED   the lock is in use, or others wait for it, in a way that does not go with
+ *                              opts->mode, which the text names. Or as below
  *            SQLOCK_EINVAL     name or numbers; before any I/O
  *            SQLOCK_EFORK, SQLOCK_ENOMEM, and the database's: SQLOCK_EDB, EUNREACH, EDENIED, ESCHEMA,
  *            ECORRUPT, EREADONLY, EFULL, EREFUSED. While the wait lasts, lost connections are reopened. */

@@ -63,6 +63,7 @@ CREATE TABLE {waiter} (
     grace INTEGER NOT NULL,                   -- of other databases; a file loses no grants
     label BLOB,                               -- as in {lock}
     since INTEGER NOT NULL,                   -- it waits since then
+    mode INTEGER NOT NULL DEFAULT 0,          -- what it wants: 0 the lock alone, -1 a shared one, N: one of N slots
     PRIMARY KEY (ns, name, ticket)
 ) STRICT, WITHOUT ROWID;
 

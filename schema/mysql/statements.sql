@@ -33,6 +33,9 @@
 -- :define alive 1500000
 -- So often in a row a waiter of the holder's own client comes before older ones of others.
 -- :define passes 16
+-- The mode that the first waiter who lives wants, if it does not go with :mode: all go together that wait at the same
+-- time. Slots go with as many slots, and all else goes together.
+-- :define unlike_mode (SELECT IF(GREATEST(w.mode, 0) <> GREATEST(:mode, 0), w.mode, NULL) FROM {waiter} w FORCE INDEX (PRIMARY) LEFT JOIN {client} p FORCE INDEX (PRIMARY) ON p.id = w.client WHERE w.ns = :ns AND w.name = :name AND (w.client = :client OR p.alive_until > {start}) ORDER BY w.ns, w.name, w.ticket LIMIT 1)
 -- A client that ended so long ago is forgotten.
 -- :define gone 3600000000
 -- How long it counts that someone has said where it waits with the turn.
@@ -1299,6 +1302,7 @@ SELECT 0, {BROKEN} FROM {broken} b WHERE b.ns = :ns AND b.name = :name AND b.tok
 -- The row may have been deleted while there were waiters, and made anew: tickets go on behind theirs.
 -- During its grace after a loss a waiter is offered nothing, and no other before it.
 -- :waits = 0: not to be queued; but whoever finds the lock free with waiters passes it on.
+-- UNLIKE: someone waits, in the queue or with the turn, in a mode that does not go with this one. It is not queued.
 -- place: 1 is the next in line; NULL: not in the queue. Who is not the next counts dead ones too, until a grant or an offer
 -- passes them over. That takes no look at their clients.
 -- TURN: it was granted, but others may have seats. Seats are taken and given up under the lock of this row.
@@ -1324,8 +1328,11 @@ SELECT COALESCE(@sqlock_floor IS NOT NULL AND @sqlock_owner = :owner AND @sqlock
        (SELECT MAX(w.ticket) FROM {waiter} w FORCE INDEX (PRIMARY)
         WHERE w.ns = :ns AND w.name = :name AND w.owner = :owner),
        GREATEST(@sqlock_ticket, COALESCE((SELECT MAX(w.ticket) FROM {waiter} w FORCE INDEX (PRIMARY)
-                                          WHERE w.ns = :ns AND w.name = :name), 0)) + 1
-INTO @sqlock_own, @sqlock_free, @sqlock_late, @sqlock_mine, @sqlock_ticket;
+                                          WHERE w.ns = :ns AND w.name = :name), 0)) + 1,
+       IF(:waits = 1, COALESCE({unlike_mode}, IF(@sqlock_seats <> 0 AND GREATEST(@sqlock_seats, 0) <> GREATEST(:mode, 0)
+              AND EXISTS (SELECT 1 FROM {lock} s FORCE INDEX (PRIMARY) WHERE s.ns = :ns AND {seats} AND s.exp > @sqlock_t),
+              @sqlock_seats, NULL)), NULL)
+INTO @sqlock_own, @sqlock_free, @sqlock_late, @sqlock_mine, @sqlock_ticket, @sqlock_unlike;
 SELECT COUNT(*) INTO @sqlock_open
 FROM {lock} e FORCE INDEX (nt)
 WHERE e.ns = :ns AND e.name = :name AND e.token = IF(@sqlock_own OR @sqlock_free, @sqlock_token, NULL) {skip};
@@ -1339,14 +1346,15 @@ SET @sqlock_act = CASE WHEN @sqlock_open = 0 THEN 0
                        WHEN @sqlock_own OR @sqlock_to IS NULL OR @sqlock_to = :owner THEN 1
                        WHEN @sqlock_t < @sqlock_to_grace THEN 0
                        ELSE 2 END;
-SELECT @sqlock_floor IS NOT NULL AND @sqlock_act <> 1 AND @sqlock_mine IS NULL AND :waits = 1,
+SELECT @sqlock_floor IS NOT NULL AND @sqlock_act <> 1 AND @sqlock_mine IS NULL AND :waits = 1 AND @sqlock_unlike IS NULL,
+       @sqlock_act <> 1 AND @sqlock_mine IS NULL AND @sqlock_unlike IS NOT NULL,
        CAST(IF(@sqlock_act = 0 OR @sqlock_own, 0, COALESCE(@sqlock_head, {last_ticket})) AS SIGNED),
        CAST(IF(@sqlock_act = 1, COALESCE(@sqlock_mine, 0), 0) AS SIGNED),
-       CAST(CASE WHEN @sqlock_act = 1 THEN 0 WHEN :waits = 1 THEN COALESCE(@sqlock_mine, @sqlock_ticket)
+       CAST(CASE WHEN @sqlock_act = 1 THEN 0 WHEN :waits = 1 AND @sqlock_unlike IS NULL THEN COALESCE(@sqlock_mine, @sqlock_ticket)
             ELSE COALESCE(@sqlock_mine, 0) END AS SIGNED),
        IF(@sqlock_act = 0 OR @sqlock_own AND @sqlock_token > @sqlock_floor, @sqlock_token,
           GREATEST(@sqlock_token, @sqlock_floor) + 1)
-INTO @sqlock_comes, @sqlock_upto, @sqlock_gone, @sqlock_mine, @sqlock_new;
+INTO @sqlock_comes, @sqlock_refused, @sqlock_upto, @sqlock_gone, @sqlock_mine, @sqlock_new;
 SELECT @sqlock_comes OR EXISTS (SELECT 1 FROM {waiter} w FORCE INDEX (PRIMARY)
                                 WHERE w.ns = :ns AND w.name = :name AND w.ticket > @sqlock_upto AND w.ticket <> @sqlock_gone),
        IF(EXISTS (SELECT 1 FROM {waiter} w FORCE INDEX (PRIMARY) LEFT JOIN {client} p FORCE INDEX (PRIMARY) ON p.id = w.client
@@ -1355,8 +1363,8 @@ SELECT @sqlock_comes OR EXISTS (SELECT 1 FROM {waiter} w FORCE INDEX (PRIMARY)
           (SELECT COUNT(*) FROM {waiter} w FORCE INDEX (PRIMARY)
            WHERE w.ns = :ns AND w.name = :name AND w.ticket > @sqlock_upto AND w.ticket < @sqlock_mine), 0) + 1
 INTO @sqlock_more, @sqlock_place;
-INSERT INTO {waiter} (ns, name, ticket, owner, client, ttl, grace, label, since)
-SELECT :ns, :name, @sqlock_ticket, :owner, :client, :ttl, GREATEST(:grace, 0), :label, @sqlock_t
+INSERT INTO {waiter} (ns, name, ticket, owner, client, ttl, grace, label, since, mode)
+SELECT :ns, :name, @sqlock_ticket, :owner, :client, :ttl, GREATEST(:grace, 0), :label, @sqlock_t, :mode
 FROM DUAL WHERE @sqlock_comes;
 UPDATE {lock} FORCE INDEX (PRIMARY) SET
     token = @sqlock_new,
@@ -1380,10 +1388,11 @@ WHERE {waiter}.ns = IF(@sqlock_act > 0, :ns, NULL) AND {waiter}.name = :name
 UPDATE {client} SET alive_until = 0 WHERE id = IF(@sqlock_act > 0, @sqlock_late, NULL);
 SELECT 0,
        CASE WHEN @sqlock_act = 1 THEN IF(@sqlock_seats = 0, {DONE}, {TURN})
+            WHEN @sqlock_refused THEN {UNLIKE}
             WHEN @sqlock_act = 2 OR @sqlock_exp > @sqlock_t THEN {HELD}
             WHEN @sqlock_t < @sqlock_grace OR @sqlock_t < @sqlock_to_grace THEN {GRACE}
             ELSE {SKIPPED} END,
-       CAST(IF(@sqlock_act = 1 OR @sqlock_seats = 0, @sqlock_new, 0) AS SIGNED),
+       CAST(IF(@sqlock_refused, @sqlock_unlike, IF(@sqlock_act = 1 OR @sqlock_seats = 0, @sqlock_new, 0)) AS SIGNED),
        CAST(CASE WHEN @sqlock_act = 1 THEN IF(@sqlock_seats = 0, :ttl, {turn_lasts})
                  WHEN @sqlock_act = 2 THEN {offer}
                  WHEN @sqlock_exp > @sqlock_t THEN @sqlock_exp - @sqlock_t
@@ -1473,13 +1482,13 @@ WHERE w.client = :client;
 -- First on each name (ticket 0), who has the turn and waits with it for the seats beside the lock.
 -- The bounds are two ranges of one key. The server does not read a comparison of rows as one.
 -- :step
-(SELECT 0, {DONE}, 0 AS ticket, NULL, {now}, l.since, l.label, l.name AS name, l.owner, l.client
+(SELECT 0, {DONE}, 0 AS ticket, NULL, {now}, l.since, l.label, l.name AS name, l.owner, GREATEST(l.seats, 0), l.client
  FROM {lock} l FORCE INDEX (PRIMARY)
  WHERE l.ns = :ns AND l.name >= :after AND l.name < :below AND (:ticket < 0 OR l.name <> :after)
    AND l.kind = 0 AND l.seats <> 0 AND l.owner IS NOT NULL AND l.exp > {now}
  ORDER BY l.ns, l.name LIMIT :limit)
 UNION ALL
-(SELECT 0, {DONE}, w.ticket, NULL, {now}, w.since, w.label, w.name, w.owner, w.client
+(SELECT 0, {DONE}, w.ticket, NULL, {now}, w.since, w.label, w.name, w.owner, w.mode, w.client
  FROM {waiter} w FORCE INDEX (PRIMARY)
  WHERE w.ns = :ns AND (w.name = :after AND w.ticket > :ticket OR w.name > :after AND w.name < :below)
    AND (SELECT p.alive_until > {now} FROM {client} p FORCE INDEX (PRIMARY) WHERE p.id = w.client)
@@ -1493,7 +1502,8 @@ ORDER BY name, ticket LIMIT :limit;
 -- - Then the first waiter whose client lives. The lock is offered to it: see queue.
 -- :next, if it was not granted the lock, is put into the queue. But if the lock went to one of its own client, and no other
 -- client waits, it waits on alone: then the queue is empty soon, and the first step does the rest.
--- :next may be NULL. Late requests (:not_after) pass nothing on to it: it may not wait any more.
+-- :next may be NULL. Late requests (:not_after) pass nothing on to it: it may not wait any more. So it is if others wait
+-- in a mode that does not go with its own: it looks by itself, and is refused.
 -- The lock is only freed by the third step, and a waiter looks later,
 -- - if a guard stands in the way, or the server is another one;
 -- - in the waiter's grace after a loss: another holder, whose grant this server has lost, may still believe in it.
@@ -1526,8 +1536,8 @@ FOR UPDATE;
 SELECT COUNT(*) INTO @sqlock_open
 FROM {lock} e FORCE INDEX (nt) WHERE e.ns = :ns AND e.name = :name AND e.token = @sqlock_token {skip};
 SELECT {now}, MAX(IF(@sqlock_open = 1, GREATEST(m.fence_floor, @sqlock_token), NULL)), MAX(m.lost_at), MAX(m.longest),
-       MAX(m.server)
-INTO @sqlock_t, @sqlock_floor, @sqlock_lost, @sqlock_longest, @sqlock_server
+       MAX(m.server), IF(@sqlock_waits, {unlike_mode} IS NULL, 0)
+INTO @sqlock_t, @sqlock_floor, @sqlock_lost, @sqlock_longest, @sqlock_server, @sqlock_waits
 FROM {meta} m WHERE m.id = 1 AND {known};
 SELECT w.ticket, {waiter_of}
 INTO @sqlock_first, {waiter_into}
@@ -1563,8 +1573,8 @@ INTO @sqlock_floor, @sqlock_comes;
 DELETE {waiter} FROM {waiter} FORCE INDEX (PRIMARY)
 WHERE {waiter}.ns = IF(@sqlock_floor IS NULL, NULL, :ns) AND {waiter}.name = :name
   AND ({waiter}.ticket < @sqlock_first OR {waiter}.ticket = @sqlock_head);
-INSERT INTO {waiter} (ns, name, ticket, owner, client, ttl, grace, label, since)
-SELECT :ns, :name, @sqlock_ticket, :next, :client, :ttl, GREATEST(:grace, 0), :label, @sqlock_t
+INSERT INTO {waiter} (ns, name, ticket, owner, client, ttl, grace, label, since, mode)
+SELECT :ns, :name, @sqlock_ticket, :next, :client, :ttl, GREATEST(:grace, 0), :label, @sqlock_t, :mode
 FROM DUAL WHERE @sqlock_comes AND @sqlock_floor IS NOT NULL;
 SELECT EXISTS (SELECT 1 FROM {waiter} w FORCE INDEX (PRIMARY) WHERE w.ns = :ns AND w.name = :name),
        IF(@sqlock_comes, (SELECT COUNT(*) FROM {waiter} w FORCE INDEX (PRIMARY) WHERE w.ns = :ns AND w.name = :name), NULL)
@@ -1671,7 +1681,9 @@ SET @sqlock_rows = ROW_COUNT();
 SELECT 0, {DONE}, @sqlock_new, @sqlock_ttl, @sqlock_t, NULL, NULL, {number_of} @sqlock_seat {of}, 0
 FROM DUAL WHERE @sqlock_rows = 2;
 -- :step aside
-SELECT 0, IF(h.owner <> :owner AND h.exp > x.t, {HELD}, {QUEUED}), IF(h.seats <> 0 AND h.owner <> :owner AND h.exp > x.t, 0, h.token),
+SELECT 0, IF(h.owner <> :owner AND h.exp > x.t, IF(:turn = 0 AND h.seats NOT IN (0, :seats), {UNLIKE}, {HELD}), {QUEUED}),
+       CASE WHEN NOT COALESCE(h.owner <> :owner AND h.exp > x.t, 0) OR h.seats = 0 THEN h.token
+            WHEN :turn = 0 AND h.seats <> :seats THEN h.seats ELSE 0 END,
        IF(h.owner <> :owner AND h.exp > x.t, h.exp - x.t, NULL), x.t, h.since, h.label
 FROM (SELECT {now} AS t FROM {meta} m WHERE m.id = 1 LIMIT 1) x
 STRAIGHT_JOIN {meta} m STRAIGHT_JOIN {lock} h FORCE INDEX (PRIMARY) ON h.ns = :ns AND h.name = :name
@@ -1772,7 +1784,8 @@ FROM DUAL WHERE @sqlock_act = 2;
 SELECT 0,
        CASE WHEN @sqlock_act > 0 THEN {DONE}
             WHEN @sqlock_runs THEN {SKIPPED}
-            WHEN NOT @sqlock_own AND NOT @sqlock_free THEN {HELD}
+            WHEN NOT @sqlock_own AND NOT @sqlock_free
+                 THEN IF(:turn = 0 AND @sqlock_seats NOT IN (0, :seats), {UNLIKE}, {HELD})
             WHEN :turn = 1 AND NOT @sqlock_own
                  THEN IF(@sqlock_owner <=> :owner, {EXPIRED}, COALESCE({ENDED} + @sqlock_why, {TAKEN}))
             WHEN @sqlock_t < @sqlock_grace AND NOT @sqlock_alive AND NOT @sqlock_own THEN {GRACE}
@@ -1786,7 +1799,8 @@ SELECT 0,
             WHEN @sqlock_full THEN {FULL}
             ELSE {SKIPPED} END,
        CAST(CASE WHEN @sqlock_act > 0 THEN @sqlock_new
-                 WHEN NOT @sqlock_own AND NOT @sqlock_free THEN IF(@sqlock_seats = 0, @sqlock_token, 0)
+                 WHEN NOT @sqlock_own AND NOT @sqlock_free AND @sqlock_seats = 0 THEN @sqlock_token
+                 WHEN NOT @sqlock_own AND NOT @sqlock_free AND (:turn = 1 OR @sqlock_seats = :seats) THEN 0
                  WHEN @sqlock_seats <> 0 AND @sqlock_seats <> :seats THEN @sqlock_seats
                  WHEN @sqlock_full THEN @sqlock_by ELSE @sqlock_token END AS SIGNED),
        CAST(CASE WHEN @sqlock_act > 0 THEN :ttl WHEN NOT @sqlock_own AND NOT @sqlock_free THEN @sqlock_exp - @sqlock_t

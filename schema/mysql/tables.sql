@@ -73,6 +73,7 @@ CREATE TABLE IF NOT EXISTS {waiter} (
     grace BIGINT NOT NULL,                    -- after a loss it is offered nothing for so long
     label VARBINARY(1024),                    -- as in {lock}
     since BIGINT NOT NULL,                    -- it waits since then
+    mode INT NOT NULL DEFAULT 0,              -- what it wants: 0 the lock alone, -1 a shared one, N: one of N slots
     PRIMARY KEY (ns, name, ticket),
     KEY by_client (client, ns, name, ticket)  -- to find all waiters of a client, and its first one for a name
 ) ENGINE = InnoDB;

@@ -23,6 +23,12 @@
 -- :define living (p.alive_until > {now} AND (p.session = 0 OR NOT pg_try_advisory_xact_lock_shared({session_number})))
 -- So often in a row a waiter of the holder's own client comes before older ones of others.
 -- :define passes 16
+-- What the waiter w wants, or what the seats of c are, does not go with :mode. Slots go with as many slots, and all else
+-- goes together.
+-- :define unlike greatest(w.mode, 0) <> greatest(:mode, 0)
+-- :define seats_unlike c.seats <> 0 AND greatest(c.seats, 0) <> greatest(:mode, 0)
+-- The mode that the first waiter who lives wants, if it does not: all go together that wait at the same time.
+-- :define unlike_mode (SELECT CASE WHEN {unlike} THEN w.mode END FROM {waiter} w WHERE w.ns = :ns AND w.name = :name AND (w.client = :client OR EXISTS (SELECT 1 FROM {client} p WHERE p.id = w.client AND {living})) ORDER BY w.ns, w.name, w.ticket LIMIT 1)
 -- The rows of a lock's seats (z): their names are the lock's, a byte 00, and the seat's number in three bytes. Names
 -- that users give have no byte 00. A seat's number, and the name of the seat with the number x.n.
 -- :define seat z.ns = :ns AND z.name > (:name || decode('00', 'hex')) AND z.name < (:name || decode('01', 'hex'))
@@ -1256,6 +1262,7 @@ SELECT 0, {BROKEN} FROM {broken} b WHERE b.ns = :ns AND b.name = :name AND b.tok
 -- During its grace after a loss a waiter is offered nothing, and no other before it.
 -- TURN in place of DONE: others may still have seats beside the lock.
 -- :waits = 0: not to be queued; but whoever finds the lock free with waiters passes it on.
+-- UNLIKE: someone waits, in the queue or with the turn, in a mode that does not go with this one. It is not queued.
 -- The second step is for the most frequent case: another owner's lease runs, and this one comes. It decides as the
 -- fourth does.
 -- place: 1 is the next in line; NULL: not in the queue.
@@ -1273,12 +1280,12 @@ WITH k AS (
       AND m.id = 1 AND {known}
       AND (c.ended_why <> {ENDED_RELEASED} OR (c.ended_owner = :owner) IS NOT TRUE)
       AND (c.withdrawn = :owner) IS NOT TRUE
-      AND {now} <= :not_after AND {unwaited}
-      AND NOT EXISTS (SELECT 1 FROM {waiter} w WHERE w.ns = q.ns AND w.name = q.name AND w.owner = :owner)
+      AND {now} <= :not_after AND NOT ({seats_unlike}) AND {unwaited}
+      AND NOT EXISTS (SELECT 1 FROM {waiter} w WHERE w.ns = q.ns AND w.name = q.name AND (w.owner = :owner OR {unlike}))
     FOR NO KEY UPDATE OF c SKIP LOCKED
 ), a AS (
-    INSERT INTO {waiter} (ns, name, ticket, owner, client, ttl, grace, label, since)
-    SELECT k.ns, k.name, k.ticket, :owner, :client, :ttl, greatest(:grace, 0), :label, k.t FROM k
+    INSERT INTO {waiter} (ns, name, ticket, owner, client, ttl, grace, label, since, mode)
+    SELECT k.ns, k.name, k.ticket, :owner, :client, :ttl, greatest(:grace, 0), :label, k.t, :mode FROM k
 )
 UPDATE {lock} l SET waiters = 1, changes = l.changes + 1, next_ticket = k.ticket
 FROM k
@@ -1291,7 +1298,7 @@ WITH q AS (
     SELECT l.changes FROM {lock} l WHERE l.ns = :ns AND l.name = :name
 ), k AS (
     SELECT c.ns, c.name, c.owner, c.token, c.exp, c.since, c.label, c.client, c.offered, c.next_ticket, c.changes,
-           c.seats,
+           c.seats, {seats_unlike} AS unlike,
            m.fence_floor, {now} AS t, {graced} AS graced, {grace_end} AS grace_end, m.lost_at, m.longest
     FROM {lock} c, {meta} m
     WHERE c.ns = :ns AND c.name = :name AND c.kind = 0 AND m.id = 1 AND {known}
@@ -1323,10 +1330,13 @@ WITH q AS (
                 WHEN s.t < (s.lost_at + least(s.longest, h.grace)) THEN 0
                 ELSE 2 END AS act,
            (SELECT w.ticket FROM {waiter} w WHERE w.ns = s.ns AND w.name = s.name AND w.owner = :owner) AS mine,
+           CASE WHEN :waits = 1 THEN coalesce({unlike_mode}, CASE WHEN s.unlike
+               AND EXISTS (SELECT 1 FROM {lock} z WHERE {seat} AND z.exp > s.t) THEN s.seats END) END AS unlike_is,
            greatest(s.next_ticket, (SELECT max(w.ticket) FROM {waiter} w WHERE w.ns = s.ns AND w.name = s.name)) + 1 AS ticket
     FROM s LEFT JOIN h ON true
 ), e AS (
-    SELECT d.*, d.act <> 1 AND d.mine IS NULL AND :waits = 1 AS comes,
+    SELECT d.*, d.act <> 1 AND d.mine IS NULL AND :waits = 1 AND d.unlike_is IS NULL AS comes,
+           d.act <> 1 AND d.mine IS NULL AND d.unlike_is IS NOT NULL AS refused,
            CASE WHEN d.act = 0 OR d.own THEN -1 ELSE coalesce(d.h_ticket, {last_ticket}) END AS upto
     FROM d
 ), g AS (
@@ -1345,8 +1355,8 @@ WITH q AS (
 ), x AS (
     DELETE FROM {waiter} w USING e, g WHERE w.ns = e.ns AND w.name = e.name AND w.ticket = g.ticket
 ), a AS (
-    INSERT INTO {waiter} (ns, name, ticket, owner, client, ttl, grace, label, since)
-    SELECT e.ns, e.name, e.ticket, :owner, :client, :ttl, greatest(:grace, 0), :label, e.t FROM e
+    INSERT INTO {waiter} (ns, name, ticket, owner, client, ttl, grace, label, since, mode)
+    SELECT e.ns, e.name, e.ticket, :owner, :client, :ttl, greatest(:grace, 0), :label, e.t, :mode FROM e
     WHERE e.comes AND CASE WHEN e.act = 0 THEN {unwaited} ELSE true END
 ), z AS (
     UPDATE {client} p SET alive_until = 0
@@ -1376,10 +1386,11 @@ WITH q AS (
 )
 SELECT 0,
        CASE WHEN e.act = 1 THEN CASE WHEN e.seats <> 0 THEN {TURN} ELSE {DONE} END
+            WHEN e.refused THEN {UNLIKE}
             WHEN e.act = 2 OR e.exp > e.t THEN {HELD}
             WHEN e.graced OR e.t < e.h_end THEN {GRACE}
             ELSE {SKIPPED} END,
-       CASE WHEN e.act = 1 OR e.seats = 0 THEN coalesce(u.token, e.token) ELSE 0 END,
+       CASE WHEN e.refused THEN e.unlike_is WHEN e.act = 1 OR e.seats = 0 THEN coalesce(u.token, e.token) ELSE 0 END,
        CASE WHEN e.act > 0 THEN u.exp - e.t
             WHEN e.exp > e.t THEN e.exp - e.t
             WHEN e.graced THEN e.grace_end - e.t
@@ -1495,15 +1506,15 @@ SELECT 0, CASE WHEN set_config('lock_timeout', '200ms', true) IS NULL
 -- As in list, the bounds are whole keys, and it stops after a page. The client is looked up for each row: joined, all
 -- clients might be read, and the waiters sorted.
 -- :step
-SELECT 0, {DONE}, w.ticket, NULL::bigint, {now}, w.since, w.label, w.name, w.owner, w.client
+SELECT 0, {DONE}, w.ticket, NULL::bigint, {now}, w.since, w.label, w.name, w.owner, w.mode::bigint, w.client
 FROM (
-    (SELECT l.name, 0::bigint AS ticket, l.since, l.label, l.owner, l.client
+    (SELECT l.name, 0::bigint AS ticket, l.since, l.label, l.owner, l.client, greatest(l.seats, 0) AS mode
      FROM {lock} l
      WHERE (l.ns, l.name) >= (:ns, :after) AND (l.ns, l.name) < (:ns, :below) AND (:ticket < 0 OR l.name <> :after)
        AND CASE WHEN l.kind = 0 AND l.seats <> 0 AND l.owner IS NOT NULL THEN l.exp > {now} ELSE false END
      ORDER BY l.ns, l.name LIMIT :limit)
     UNION ALL
-    (SELECT w.name, w.ticket, w.since, w.label, w.owner, w.client
+    (SELECT w.name, w.ticket, w.since, w.label, w.owner, w.client, w.mode
      FROM {waiter} w
      WHERE (w.ns, w.name, w.ticket) > (:ns, :after, :ticket) AND (w.ns, w.name) < (:ns, :below)
        AND (SELECT {living} FROM {client} p WHERE p.id = w.client)
@@ -1517,7 +1528,8 @@ ORDER BY w.name, w.ticket LIMIT :limit;
 --   is granted the lock at once, with its whole lease. But only so often in a row.
 -- - Then the first waiter whose client lives. The lock is offered to it: see queue. :next, if it was not granted the
 --   lock, is put into the queue. So a client needs one place there, however many of its own wait.
--- :next may be NULL. Late requests (:not_after) pass nothing on to it: it may not wait any more.
+-- :next may be NULL. Late requests (:not_after) pass nothing on to it: it may not wait any more. So it is if others wait
+-- in a mode that does not go with its own: it looks by itself, and is refused.
 -- The lock is only freed, and the answer names who should look,
 -- - if the queue was changed meanwhile, or a guard has locked the row;
 -- - in the waiter's grace after a loss: another holder, whose grant this server has lost, may still believe in it.
@@ -1595,7 +1607,8 @@ WITH q AS (
     SELECT k.* FROM k JOIN q ON q.changes = k.changes
 ), n AS (
     SELECT :next AS owner, :ttl AS ttl, :label AS label, greatest(:grace, 0) AS grace
-    FROM s WHERE :next IS NOT NULL AND s.t <= :not_after AND (s.withdrawn = :next) IS NOT TRUE
+    FROM s
+    WHERE :next IS NOT NULL AND s.t <= :not_after AND (s.withdrawn = :next) IS NOT TRUE AND {unlike_mode} IS NULL
 ), first AS (
     SELECT f.ticket, f.owner, f.client, f.ttl, f.label, f.grace
     FROM s CROSS JOIN LATERAL (
@@ -1641,8 +1654,8 @@ WITH q AS (
 ), x AS (
     DELETE FROM {waiter} w USING a s, d WHERE w.ns = s.ns AND w.name = s.name AND w.ticket = d.ticket
 ), i AS (
-    INSERT INTO {waiter} (ns, name, ticket, owner, client, ttl, grace, label, since)
-    SELECT s.ns, s.name, j.ticket, n.owner, :client, n.ttl, n.grace, n.label, s.t FROM a s CROSS JOIN n CROSS JOIN j
+    INSERT INTO {waiter} (ns, name, ticket, owner, client, ttl, grace, label, since, mode)
+    SELECT s.ns, s.name, j.ticket, n.owner, :client, n.ttl, n.grace, n.label, s.t, :mode FROM a s CROSS JOIN n CROSS JOIN j
 )
 UPDATE {lock} l SET
     owner = h.owner, token = CASE WHEN h.owner IS NULL THEN l.token ELSE s.above + 1 END,
@@ -1815,7 +1828,8 @@ FROM (
                      OR NOT a.seen AND h.ended_why = {ENDED_RELEASED} AND h.ended_owner = :owner THEN {RELEASED}
                 WHEN a.t > :not_after AND a.runs THEN {LATE}
                 WHEN a.runs THEN {SKIPPED}
-                WHEN h.owner <> :owner AND h.exp > a.t THEN {HELD}
+                WHEN h.owner <> :owner AND h.exp > a.t
+                    THEN CASE WHEN :turn = 0 AND h.seats <> 0 AND h.seats <> :seats THEN {UNLIKE} ELSE {HELD} END
                 WHEN a.t > :not_after THEN {LATE}
                 WHEN :turn = 1 AND h.owner = :owner AND h.exp <= a.t THEN {EXPIRED}
                 WHEN :turn = 1 AND h.ended_owner = :owner AND (h.owner = :owner) IS NOT TRUE THEN {ENDED} + h.ended_why

@@ -70,6 +70,7 @@ CREATE TABLE {waiter} (
     grace bigint NOT NULL,                    -- after a loss it is offered nothing for so long
     label bytea,                              -- as in {lock}
     since bigint NOT NULL,                    -- it waits since then
+    mode integer NOT NULL DEFAULT 0,          -- what it wants: 0 the lock alone, -1 a shared one, N: one of N slots
     PRIMARY KEY (ns, name, ticket)
 ) WITH (autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0);
 

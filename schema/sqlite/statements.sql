@@ -35,6 +35,13 @@
 -- :define last_ticket 9223372036854775807
 -- 1: there are waiters.
 -- :define queued EXISTS (SELECT 1 FROM {waiter} w WHERE w.ns = :ns AND w.name = :name)
+-- The mode that the first waiter who lives wants, if it does not go with :mode: all go together that wait at the same
+-- time. Slots go with as many slots, and all else goes together.
+-- :define unlike_mode (SELECT CASE WHEN max(w.mode, 0) <> max(:mode, 0) THEN w.mode END FROM {waiter} w LEFT JOIN {client} p ON p.id = w.client WHERE w.ns = :ns AND w.name = :name AND (w.client = :client OR p.alive_until > {now}) ORDER BY w.ticket LIMIT 1)
+-- The same of those who have seats beside the lock h.
+-- :define seats_mode CASE WHEN h.seats <> 0 AND max(h.seats, 0) <> max(:mode, 0) AND EXISTS (SELECT 1 FROM {lock} s WHERE {seats} AND {seated}) THEN h.seats END
+-- An owner that is to be queued for h is not, because of them.
+-- :define unlike (:waits = 1 AND coalesce({unlike_mode}, {seats_mode}) IS NOT NULL AND NOT EXISTS (SELECT 1 FROM {waiter} w WHERE w.ns = :ns AND w.name = :name AND w.owner = :owner))
 -- The place of :owner in the queue, among those who live. NULL: it is not there.
 -- :define place (SELECT 1 + (SELECT count(*) FROM {waiter} w LEFT JOIN {client} p ON p.id = w.client WHERE w.ns = o.ns AND w.name = o.name AND w.ticket < o.ticket AND (w.client = :client OR p.alive_until > {now})) FROM {waiter} o WHERE o.ns = :ns AND o.name = :name AND o.owner = :owner)
 -- The rows of those who have a seat beside the lock (s): their keys, and a seat's number of its key. Bytes become numbers,
@@ -52,6 +59,8 @@
 -- The row h of the lock is free, or this owner's.
 -- :define turn_ours (h.owner = :owner AND h.exp > {now}) IS TRUE
 -- :define turn_free (h.owner IS NULL OR h.exp <= {now})
+-- The seats beside it may be of another kind than :seats. What one that has the turn finds is said otherwise.
+-- :define seats_unlike (:turn = 0 AND h.seats <> 0 AND h.seats <> :seats)
 -- The token of who holds it. 0: who has its row waits for the last seat to be empty, and holds nothing yet.
 -- :define held_token CASE h.seats WHEN 0 THEN h.token ELSE 0 END
 -- Another one has it, or others wait for it.
@@ -60,7 +69,7 @@
 -- the first one of all whose client lives. :next waits in the client alone, and may still be waiting.
 -- :define own_ticket (SELECT w.ticket FROM {waiter} w WHERE w.client = :client AND w.ns = l.ns AND w.name = l.name AND l.passes < {passes} AND EXISTS (SELECT 1 FROM {client} p WHERE p.id = :client AND p.alive_until > {now}) ORDER BY w.ticket LIMIT 1)
 -- :define first_ticket (SELECT w.ticket FROM {waiter} w CROSS JOIN {client} p WHERE w.ns = l.ns AND w.name = l.name AND p.id = w.client AND p.alive_until > {now} ORDER BY w.ticket LIMIT 1)
--- :define next_waits (:next IS NOT NULL AND {now} * 1000 <= :not_after AND l.withdrawn IS NOT :next)
+-- :define next_waits (:next IS NOT NULL AND {now} * 1000 <= :not_after AND l.withdrawn IS NOT :next AND {unlike_mode} IS NULL)
 -- It is granted the lock itself.
 -- :define next_gets ({next_waits} AND {own_ticket} IS NULL AND (l.passes < {passes} OR {first_ticket} IS NULL))
 -- :define released l.ns = :ns AND l.name = :name AND l.kind = 0 AND l.owner = :owner AND l.token = :token
@@ -667,6 +676,7 @@ SELECT 0, {BROKEN} FROM {broken} b WHERE b.ns = :ns AND b.name = :name AND b.tok
 -- The time limit is checked in the fourth step, under the write lock. The fifth one extends what this owner has got
 -- already (the same request sent again). Behind that it has the lock only if this request has granted it.
 -- :waits = 0: not to be queued; but whoever finds the lock free with waiters passes it on.
+-- UNLIKE: someone waits, in the queue or with the turn, in a mode that does not go with this one. It is not queued.
 -- place: 1 is the next in line; NULL: not in the queue. No row: the lock or meta has none.
 -- :step
 SELECT 0, CASE WHEN h.kind <> 0 THEN {KIND} ELSE {HELD} END, {held_token}, (h.exp - {now}) * 1000, {now} * 1000,
@@ -680,14 +690,16 @@ WHERE h.ns = :ns AND h.name = :name
           AND (:waits = 0 OR h.waiters <> 0 AND EXISTS (
               SELECT 1 FROM {waiter} w WHERE w.ns = :ns AND w.name = :name AND w.owner = :owner)));
 -- :step write
-INSERT INTO {waiter} (ns, name, ticket, owner, client, ttl, grace, label, since)
-SELECT h.ns, h.name, max(h.next_ticket, {last_queued}) + 1, :owner, :client, :ttl / 1000, max(:grace, 0) / 1000, :label, {now}
+INSERT INTO {waiter} (ns, name, ticket, owner, client, ttl, grace, label, since, mode)
+SELECT h.ns, h.name, max(h.next_ticket, {last_queued}) + 1, :owner, :client, :ttl / 1000, max(:grace, 0) / 1000, :label, {now},
+       :mode
 FROM {lock} h
 WHERE :waits = 1 AND h.ns = :ns AND h.name = :name AND h.kind = 0
   AND (h.owner = :owner AND h.exp > {now}) IS NOT TRUE
   AND (h.ended_why <> {ENDED_RELEASED} OR h.ended_owner IS NOT :owner) AND h.withdrawn IS NOT :owner
   AND {now} * 1000 <= :not_after AND EXISTS (SELECT 1 FROM {meta} WHERE id = 1)
-  AND NOT EXISTS (SELECT 1 FROM {waiter} w WHERE w.ns = :ns AND w.name = :name AND w.owner = :owner);
+  AND NOT EXISTS (SELECT 1 FROM {waiter} w WHERE w.ns = :ns AND w.name = :name AND w.owner = :owner)
+  AND {unlike_mode} IS NULL AND {seats_mode} IS NULL;
 -- :step write
 UPDATE {lock} SET waiters = 1, next_ticket = max(next_ticket, {last_queued}), changes = changes + 1
 WHERE ns = :ns AND name = :name AND (changes() = 1 OR waiters = 0 AND :waits = 1 AND {queued});
@@ -696,8 +708,10 @@ SELECT 0,
        CASE WHEN h.kind <> 0 THEN {KIND}
             WHEN h.withdrawn = :owner OR h.ended_why = {ENDED_RELEASED} AND h.ended_owner = :owner THEN {RELEASED}
             WHEN {now} * 1000 > :not_after THEN {LATE}
+            WHEN {unlike} THEN {UNLIKE}
             ELSE {HELD} END,
-       {held_token}, (h.exp - {now}) * 1000, {now} * 1000, h.since * 1000, h.label, {place}
+       CASE WHEN {unlike} THEN coalesce({unlike_mode}, {seats_mode}) ELSE {held_token} END, (h.exp - {now}) * 1000, {now} * 1000,
+       h.since * 1000, h.label, {place}
 FROM {lock} h
 WHERE h.ns = :ns AND h.name = :name
   AND (h.kind <> 0 OR h.withdrawn IS :owner OR h.ended_why = {ENDED_RELEASED} AND h.ended_owner IS :owner
@@ -755,13 +769,13 @@ WHERE w.ns = :ns AND w.name = :name
 SELECT 1 FROM {lock} l WHERE l.ns = :ns AND l.name = :name AND l.owner = :owner;
 -- :step write
 SELECT 0,
-       CASE WHEN l.owner = :owner AND l.offered = 0 THEN CASE l.seats WHEN 0 THEN {DONE} ELSE {TURN} END WHEN l.owner <> :owner THEN {HELD} ELSE {SKIPPED} END,
-       CASE WHEN l.owner = :owner OR l.seats = 0 THEN l.token ELSE 0 END,
-       CASE WHEN l.owner = :owner THEN l.ttl * 1000 ELSE (l.exp - {now}) * 1000 END,
-       CASE WHEN l.owner = :owner THEN (l.exp - l.ttl) * 1000 ELSE {now} * 1000 END, l.since * 1000, l.label, {place},
-       CASE WHEN l.offered = 1 AND l.owner <> :owner THEN l.client END,
-       CASE WHEN l.offered = 1 AND l.owner <> :owner THEN l.owner END
-FROM {lock} l CROSS JOIN {meta} m WHERE l.ns = :ns AND l.name = :name AND m.id = 1;
+       CASE WHEN h.owner = :owner AND h.offered = 0 THEN CASE h.seats WHEN 0 THEN {DONE} ELSE {TURN} END WHEN {unlike} THEN {UNLIKE} WHEN h.owner <> :owner THEN {HELD} ELSE {SKIPPED} END,
+       CASE WHEN h.owner IS NOT :owner AND {unlike} THEN coalesce({unlike_mode}, {seats_mode}) WHEN h.owner = :owner OR h.seats = 0 THEN h.token ELSE 0 END,
+       CASE WHEN h.owner = :owner THEN h.ttl * 1000 ELSE (h.exp - {now}) * 1000 END,
+       CASE WHEN h.owner = :owner THEN (h.exp - h.ttl) * 1000 ELSE {now} * 1000 END, h.since * 1000, h.label, {place},
+       CASE WHEN h.offered = 1 AND h.owner <> :owner THEN h.client END,
+       CASE WHEN h.offered = 1 AND h.owner <> :owner THEN h.owner END
+FROM {lock} h CROSS JOIN {meta} m WHERE h.ns = :ns AND h.name = :name AND m.id = 1;
 
 -- :block leave
 -- Takes an owner that waits no longer out of the queue. :gives = 1: if it was offered the lock meanwhile, it gives that
@@ -817,17 +831,17 @@ SELECT 0, {DONE} WHERE sqlock_notify(:client, :owner);
 -- below :below. Only those who live: others are passed over.
 -- First on each name (ticket 0), who has the turn and waits with it for the seats beside the lock.
 -- :step
-SELECT 0, {DONE}, w.ticket, NULL, {now} * 1000, w.since * 1000, w.label, w.name, w.owner, w.client
+SELECT 0, {DONE}, w.ticket, NULL, {now} * 1000, w.since * 1000, w.label, w.name, w.owner, w.mode, w.client
 FROM (
     SELECT * FROM (
-        SELECT l.name, 0 AS ticket, l.since, l.label, l.owner, l.client
+        SELECT l.name, 0 AS ticket, l.since, l.label, l.owner, l.client, max(l.seats, 0) AS mode
         FROM {lock} l
         WHERE (l.ns, l.name) >= (:ns, :after) AND (l.ns, l.name) < (:ns, :below) AND (:ticket < 0 OR l.name <> :after)
           AND l.kind = 0 AND l.seats <> 0 AND l.owner IS NOT NULL AND l.exp > {now}
         ORDER BY l.ns, l.name LIMIT :limit)
     UNION ALL
     SELECT * FROM (
-        SELECT w.name, w.ticket, w.since, w.label, w.owner, w.client
+        SELECT w.name, w.ticket, w.since, w.label, w.owner, w.client, w.mode
         FROM {waiter} w
         WHERE (w.ns, w.name, w.ticket) > (:ns, :after, :ticket) AND (w.ns, w.name) < (:ns, :below)
           AND EXISTS (SELECT 1 FROM {client} p WHERE p.id = w.client AND p.alive_until > {now})
@@ -841,7 +855,8 @@ ORDER BY w.name, w.ticket LIMIT :limit;
 --   is granted the lock at once, with its whole lease. But only so often in a row.
 -- - Then the first waiter whose client lives. The lock is offered to it: see queue. :next, if it was not granted the
 --   lock, is put into the queue. So a client needs one place there, however many of its own wait.
--- :next may be NULL. Late requests (:not_after) pass nothing on to it: it may not wait any more.
+-- :next may be NULL. Late requests (:not_after) pass nothing on to it: it may not wait any more. So it is if others wait
+-- in a mode that does not go with its own: it looks by itself, and is refused.
 -- The first three steps are for a lock that no one waits for any more. They free it, and say what came of that. The
 -- fourth one queues :next, the fifth one passes the lock on, and the sixth one takes out of the queue who has got it, and
 -- those who are dead. What is granted must be on the disk, and an offer need not be: see queue. Always one row.
@@ -863,8 +878,9 @@ SELECT 0,
 FROM (SELECT 1) LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name
 WHERE (h.kind = 0 AND h.owner = :owner AND h.token = :token) IS NOT TRUE;
 -- :step write
-INSERT INTO {waiter} (ns, name, ticket, owner, client, ttl, grace, label, since)
-SELECT l.ns, l.name, max(l.next_ticket, {last_queued}) + 1, :next, :client, :ttl / 1000, max(:grace, 0) / 1000, :label, {now}
+INSERT INTO {waiter} (ns, name, ticket, owner, client, ttl, grace, label, since, mode)
+SELECT l.ns, l.name, max(l.next_ticket, {last_queued}) + 1, :next, :client, :ttl / 1000, max(:grace, 0) / 1000, :label, {now},
+       :mode
 FROM {lock} l
 WHERE {released} AND {next_waits} AND NOT {next_gets}
   AND NOT EXISTS (SELECT 1 FROM {waiter} w WHERE w.ns = :ns AND w.name = :name AND w.owner = :next);
@@ -924,7 +940,8 @@ FROM {lock} l WHERE l.ns = :ns AND l.name = :name;
 -- Who has a seat already is answered even while another one has the row: it waits for this very seat to be empty.
 -- The last column: 1 if this owner has the turn still. No row: meta has none.
 -- :step
-SELECT 0, CASE WHEN h.kind <> 0 THEN {KIND} ELSE {HELD} END, {held_token}, (h.exp - {now}) * 1000, {now} * 1000,
+SELECT 0, CASE WHEN h.kind <> 0 THEN {KIND} WHEN {seats_unlike} THEN {UNLIKE} ELSE {HELD} END,
+       CASE WHEN {seats_unlike} THEN h.seats ELSE {held_token} END, (h.exp - {now}) * 1000, {now} * 1000,
        h.since * 1000, h.label
 FROM {lock} h
 WHERE h.ns = :ns AND h.name = :name
@@ -949,7 +966,7 @@ WITH t AS (
                 WHEN {now} * 1000 > :not_after THEN {LATE}
                 WHEN h.withdrawn = :owner OR h.was_mine THEN {RELEASED}
                 WHEN h.mine IS NOT NULL THEN {DONE}
-                WHEN NOT {turn_ours} AND NOT {turn_free} THEN {HELD}
+                WHEN NOT {turn_ours} AND NOT {turn_free} THEN CASE WHEN {seats_unlike} THEN {UNLIKE} ELSE {HELD} END
                 WHEN :turn = 1 AND h.owner IS :owner AND NOT {turn_ours} THEN {EXPIRED}
                 WHEN :turn = 1 AND h.ended_owner IS :owner AND NOT {turn_ours} THEN {ENDED} + h.ended_why
                 WHEN :turn = 1 AND NOT {turn_ours} THEN {TAKEN}

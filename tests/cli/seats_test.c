@@ -55,6 +55,21 @@ TEST(test_run_gets_the_number_of_its_slot, ON_ALL)
     assert_sh("sqlock $G run -n --slots 3 port true");
 }
 
+/* And not only when the one that waits holds a slot. */
+TEST(test_slots_that_do_not_go_with_a_waiter_are_refused, ON_ALL)
+{
+    pid_t first = hold("-x port"), waits = sh_start("exec sqlock $G run --slots 2 port true");
+
+    assert_sh("for i in $(seq 100); do sqlock $G ls --waiting | grep -q 'slot of 2 ' && exit 0; "
+              "sleep 0.1; done; exit 1");
+    assert_says(0, "\"mode\":\"slots\",\"slots\":2", "", "sqlock $G --json ls --waiting");
+    assert_says(0, ", slot of 2, since ", "", "sqlock $G show port");
+    assert_says(78, "", "others wait for the lock as 2 slots, not as 3 slots",
+                "sqlock $G run -w 60s --slots 3 port true");
+    end(first);
+    assert_int_equal(child_wait(waits, patience_ms(20000)), 0);
+}
+
 TEST(test_exclusive_run_inside_a_shared_one_is_refused, ON_SQLITE)
 {
     assert_says(64, "", "outer", "sqlock $G run -s door sqlock $G run door true");

@@ -35,9 +35,10 @@ TEST(test_ls_shows_who_waits, ON_ALL)
 {
     begin_waiting();
     assert_sh("sqlock $G ls --waiting >$D/ls; cat $D/ls");
-    assert_sh("test $(grep -c . $D/ls) -eq 3 && head -n 1 $D/ls | grep -q '^NAME  *PLACE  *WAITED  "
-              "WAITER$' && sed -n 2p $D/ls | grep -q '^nightly  *1 .* job=one$' && "
-              "sed -n 3p $D/ls | grep -q '^nightly  *2 .* job=two$'");
+    assert_sh(
+        "test $(grep -c . $D/ls) -eq 3 && head -n 1 $D/ls | grep -q '^NAME  *PLACE  *WAITED  "
+        "FOR  *WAITER$' && sed -n 2p $D/ls | grep -q '^nightly  *1 .* exclusive .* job=one$' && "
+        "sed -n 3p $D/ls | grep -q '^nightly  *2 .* job=two$'");
     assert_int_equal(2, atoi(sh("sqlock $G ls --waiting 'n*y' | grep -c nightly")->out));
     assert_int_equal(2, atoi(sh("sqlock $G ls --waiting nightly | grep -c nightly")->out));
     assert_int_equal(1, atoi(sh("sqlock $G ls --waiting night | grep -c .")->out));
@@ -66,8 +67,9 @@ TEST(test_show_has_the_queue, ON_ALL)
 {
     begin_waiting();
     assert_sh("sqlock $G show nightly >$D/show; cat $D/show");
-    assert_sh("grep -q '^queue       1: .* job=one, since 20.*Z (.*s)$' $D/show && "
-              "tail -n 1 $D/show | grep -q '^            2: .* job=two, since 20.*Z (.*s)$'");
+    assert_sh(
+        "grep -q '^queue       1: .* job=one, exclusive, since 20.*Z (.*s)$' $D/show && "
+        "tail -n 1 $D/show | grep -q '^            2: .* job=two, exclusive, since 20.*Z (.*s)$'");
     assert_says(0, "held", "", "sqlock $G show other");
     assert_null(strstr(sh("sqlock $G show other")->out, "queue"));
     end_waiting();

@@ -127,6 +127,81 @@ TEST_IF(QUEUES, test_P21_shared_ones_come_after_an_exclusive_waiter, m, other)
     give(keep(reader.lock));
 }
 
+static int count_waiter(const sqlock_waiter *waiter, void *user)
+{
+    (void)waiter;
+    ++*(int *)user;
+    return 0;
+}
+
+static int waiters_of(sqlock *m, const char *name)
+{
+    int n = 0;
+
+    ok(sqlock_list_waiters(m, name, count_waiter, &n, &said));
+    return n;
+}
+
+/* It would wait, too, if the one that waits did not. */
+static void refused_beside(sqlock *m, int64_t mode, const char *waits_for, const char *wants)
+{
+    sqlock_acquire_opts opts = mode_opts(mode, 10000);
+    sqlock_lock *none = NULL;
+    int64_t begun = sqlock_now_us();
+
+    says(SQLOCK_EREFUSED, sqlock_acquire(m, "port", &opts, &none, &said));
+    assert_null(none);
+    assert_true(sqlock_now_us() - begun < patience_ms(3000) * INT64_C(1000));
+    assert_non_null(strstr(said.text, waits_for));
+    assert_non_null(strstr(said.text, wants));
+}
+
+/* Behind an exclusive holder, who goes with neither. */
+TEST_IF(QUEUES, test_P24_what_does_not_go_with_a_waiter_is_refused, m, other)
+{
+    sqlock_acquire_opts same = mode_opts(SQLOCK_SLOTS(2), 200);
+    sqlock_lock *alone = take(m, "port"), *none = NULL;
+    struct waiter slot = {.m = other, .name = "port", .opts = mode_opts(SQLOCK_SLOTS(2), 10000)};
+
+    wait_start(&slot);
+    assert_soon(waiters_of(m, "port") == 1, patience_ms(5000));
+    for (int i = 0; i < 2; i++) {
+        refused_beside(i ? m : other, SQLOCK_SLOTS(3), "2 slots", "3 slots");
+        refused_beside(i ? m : other, SQLOCK_SHARED, "2 slots", "shared");
+        refused_beside(i ? m : other, SQLOCK_EXCLUSIVE, "2 slots", "exclusive");
+        says(SQLOCK_EBUSY, sqlock_acquire(i ? m : other, "port", &same, &none, &said));
+    }
+    give(alone);
+    pthread_join(slot.thread, NULL);
+    assert_ok(slot.code, &slot.err);
+    assert_int_equal(sqlock_lock_slot(slot.lock), 0);
+    give(keep(slot.lock));
+    assert_true(is_free(m, "port"));
+}
+
+/* The one that waits has left the queue. It has the turn, and all slots are taken. */
+TEST_IF(QUEUES, test_P24_what_does_not_go_with_who_is_next_is_refused, m, other)
+{
+    sqlock_lock *holder = sit(m, "port", SQLOCK_SLOTS(1));
+    struct waiter slot = {.m = other, .name = "port", .opts = mode_opts(SQLOCK_SLOTS(1), 10000)};
+    sqlock_info info;
+    int tried;
+
+    wait_start(&slot);
+    await_turn(m, "port", SQLOCK_SLOTS(1), &info);
+    for (int i = 0; i < 2; i++) {
+        refused_beside(i ? m : other, SQLOCK_SLOTS(2), "1 slot", "2 slots");
+        refused_beside(i ? m : other, SQLOCK_SHARED, "1 slot", "shared");
+        refused_beside(i ? m : other, SQLOCK_EXCLUSIVE, "1 slot", "exclusive");
+    }
+    tried = try_mode(other, "port", SQLOCK_SLOTS(2));
+    give(holder);
+    pthread_join(slot.thread, NULL);
+    assert_ok(slot.code, &slot.err);
+    give(keep(slot.lock));
+    assert_int_equal(tried, SQLOCK_EREFUSED);
+}
+
 /* P8, P23: what it has of the lock meanwhile it gives back. */
 TEST(test_exclusive_waiter_that_gives_up_keeps_no_one_out, m, other)
 {
@@ -204,21 +279,6 @@ TEST_IF(QUEUES, test_P23_turn_of_a_dead_waiter_is_as_short_as_an_offer, m, other
     pthread_join(writer.thread, NULL);
     assert_int_equal(writer.code, SQLOCK_EBUSY);
     give(shared);
-}
-
-static int count_waiter(const sqlock_waiter *waiter, void *user)
-{
-    (void)waiter;
-    ++*(int *)user;
-    return 0;
-}
-
-static int waiters_of(sqlock *m, const char *name)
-{
-    int n = 0;
-
-    ok(sqlock_list_waiters(m, name, count_waiter, &n, &said));
-    return n;
 }
 
 /* Its holder keeps the turn until it is passed on, and the lock's row has its token until then. */

@@ -13,7 +13,7 @@ static struct seen {
     struct entry {
         char name[SQLOCK_NAME_MAX + 1], label[SQLOCK_LABEL_MAX + 1];
         unsigned char owner[SQLOCK_OWNER_SIZE];
-        int64_t place, waited_ms;
+        int64_t place, waited_ms, mode;
     } all[SEEN_MOST];
 } seen; /* too large for a stack */
 
@@ -30,6 +30,7 @@ static int note(const sqlock_waiter *waiter, void *user)
     memcpy(e->owner, waiter->owner, sizeof e->owner);
     e->place = waiter->place;
     e->waited_ms = waiter->waited_ms;
+    e->mode = waiter->mode;
     s->n++;
     return s->n == s->stop_at ? 77 : 0;
 }
@@ -42,9 +43,9 @@ static int look(sqlock *m, const char *name)
     return (int)seen.n;
 }
 
-static sqlock_op *start(sqlock *m, const char *name, const char *label)
+static sqlock_op *start(sqlock *m, const char *name, const char *label, int64_t mode)
 {
-    sqlock_acquire_opts o = wait_opts(60000, 0, 0);
+    sqlock_acquire_opts o = mode_opts(mode, 60000);
     sqlock_op *op = NULL;
 
     o.label = label;
@@ -53,13 +54,18 @@ static sqlock_op *start(sqlock *m, const char *name, const char *label)
 }
 
 /* ... until it has its place. Behind another of its manager that takes a moment. */
-static sqlock_op *queue_up(sqlock *m, const char *name, const char *label)
+static sqlock_op *queue_up_for(sqlock *m, const char *name, const char *label, int64_t mode)
 {
     int before = look(m, name);
-    sqlock_op *op = start(m, name, label);
+    sqlock_op *op = start(m, name, label, mode);
 
     assert_soon(look(m, name) > before && sqlock_op_place(op) > 0, patience_ms(5000));
     return op;
+}
+
+static sqlock_op *queue_up(sqlock *m, const char *name, const char *label)
+{
+    return queue_up_for(m, name, label, SQLOCK_EXCLUSIVE);
 }
 
 static sqlock_lock *served(sqlock_op *op)
@@ -135,10 +141,34 @@ TEST(test_waiters_are_seen_in_the_order_of_their_places, a, b)
     assert_int_equal(look(a, NULL), 0);
 }
 
+/* Who is next for a slot, or waits for shared holders to go, has left the queue. */
+TEST(test_waiters_say_what_they_wait_for, a, b)
+{
+    sqlock_lock *door = take(a, "door"), *port = sit(a, "port", SQLOCK_SLOTS(1)),
+                *room = sit(a, "room", SQLOCK_SHARED), *lane = take(a, "lane");
+    sqlock_op *ops[] = {queue_up_for(b, "door", "reader", SQLOCK_SHARED),
+                        start(b, "port", "third", SQLOCK_SLOTS(1)),
+                        start(b, "room", "writer", SQLOCK_EXCLUSIVE),
+                        queue_up_for(b, "lane", "fourth", SQLOCK_SLOTS(7))};
+
+    assert_soon(look(a, NULL) == 4 && seen.all[2].place == 0 && seen.all[3].place == 0,
+                patience_ms(5000));
+    assert_int_equal(seen.all[0].mode, SQLOCK_SHARED);
+    assert_int_equal(seen.all[1].mode, SQLOCK_SLOTS(7));
+    assert_int_equal(seen.all[2].mode, SQLOCK_SLOTS(1));
+    assert_int_equal(seen.all[3].mode, SQLOCK_EXCLUSIVE);
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
+        give_up(ops[i]);
+    give(door);
+    give(port);
+    give(room);
+    give(lane);
+}
+
 /* Whoever is in no queue has no place: it was granted the lock, or tries once. */
 TEST(test_place_is_of_those_who_wait, a)
 {
-    sqlock_op *op = start(a, "nightly", ""), *release = NULL;
+    sqlock_op *op = start(a, "nightly", "", SQLOCK_EXCLUSIVE), *release = NULL;
     sqlock_lock *lock = served(op);
 
     ok(sqlock_release_start(lock, &release, &said));
@@ -217,7 +247,7 @@ TEST_IF(SQL, test_waiters_that_are_dead_are_not_seen, a, b)
 TEST(test_P9_who_is_next_for_a_shared_lock_stands_before_the_queue, a, b)
 {
     sqlock_lock *shared = sit(a, "door", SQLOCK_SHARED);
-    sqlock_op *next = start(b, "door", "writes"), *behind;
+    sqlock_op *next = start(b, "door", "writes", SQLOCK_EXCLUSIVE), *behind;
 
     assert_soon(look(a, "door") == 1 && seen.all[0].place == 0, patience_ms(5000));
     behind = queue_up(open_manager(w, NULL), "door", "behind");

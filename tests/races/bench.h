@@ -16,7 +16,7 @@
 #define MS         INT64_C(1000) /* requests speak of microseconds */
 #define COUNT(a)   (sizeof(a) / sizeof *(a))
 #define MAX_STEPS  10
-#define MAX_PARAMS 10
+#define MAX_PARAMS 11
 
 /* One side of a race. Exactly one of them is set. */
 typedef struct conn {
@@ -42,16 +42,17 @@ typedef struct request {
     size_t ns_len, name_len;
     unsigned char owner[16];
     int64_t token, ttl, not_after;
-    int64_t cut, floor;          /* of reap and prune */
-    int64_t grace;               /* of acquire */
-    int64_t lift;                /* of reincarnate */
-    const char *to;              /* the last name of a reap; NULL: name */
-    unsigned char client[16];    /* of one that waits; as the owner, if nothing else is said */
-    int64_t waits;               /* 0: it is not to be queued */
-    int64_t session;             /* of beat. 1: it listens */
-    const unsigned char *next;   /* of pass: one more that may get the lock; NULL: no one */
-    int64_t seats;               /* of seat: -1, or how many slots there are */
-    int64_t turn;                /* of seat: 1: only for who has the turn */
+    int64_t cut, floor;        /* of reap and prune */
+    int64_t grace;             /* of acquire */
+    int64_t lift;              /* of reincarnate */
+    const char *to;            /* the last name of a reap; NULL: name */
+    unsigned char client[16];  /* of one that waits; as the owner, if nothing else is said */
+    int64_t waits;             /* 0: it is not to be queued */
+    int64_t session;           /* of beat. 1: it listens */
+    const unsigned char *next; /* of pass: one more that may get the lock; NULL: no one */
+    int64_t seats;             /* of seat: -1, or how many slots there are */
+    int64_t turn;              /* of seat: 1: only for who has the turn */
+    int64_t mode; /* of queue and pass: 0 the lock alone, -1 shared, or of how many slots */
     const unsigned char *beside; /* of drain: whose seat is its own; NULL: no one's */
 } request;
 

@@ -221,6 +221,7 @@ static sqlock_value parameter(const char *param, const request *r)
         {"client", bytes(r->client, sizeof r->client)},
         {"next", bytes(r->next, 16)},
         {"waits", integer(r->waits)},
+        {"mode", integer(r->mode)},
         {"gives", integer(1)},
         {"alive", integer(60000 * MS)},
         {"session", integer(r->session)},

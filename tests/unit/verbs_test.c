@@ -327,6 +327,7 @@ TEST(test_P22_withdrawal_of_a_grant_calls_who_waits)
             for (int i = 0; i < SQLOCK_COL_OWNER; i++)
                 sqlock_rows_put_null(rows);
             sqlock_rows_put_bytes(rows, owner, sizeof owner);
+            sqlock_rows_put_int(rows, SQLOCK_EXCLUSIVE);
             sqlock_rows_put_bytes(rows, client, sizeof client);
         }
         answer_rows(SQLOCK_OUT_DONE, NOW, rows);
