@@ -280,6 +280,7 @@ const struct bench_client bench_postgres = {
              .start = lean_start,
              .end = end,
              .pair = lean_pair},
+    .line = &bench_postgres_line,
     .lean_lazy = {.name = "lean loop, lazy",
                   .start = lean_lazy_start,
                   .end = end,

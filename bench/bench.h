@@ -62,7 +62,7 @@ extern const struct bench_way bench_redis_always, bench_redis_everysec, bench_et
 
 /* All clients want the same lock, and hold it for a while; what counts is the hand-over, or all of
  * the pair. See line.h. */
-extern const struct bench_way bench_line, bench_line_waits, bench_redis_line;
+extern const struct bench_way bench_line, bench_line_waits, bench_redis_line, bench_postgres_line;
 
 /* A server that is no database of sqlock's. */
 struct bench_peer {
@@ -110,6 +110,8 @@ struct bench_client {
     /* The same, on the table of the lean way beside it, and it does not wait for the disk when it
      * gives the lock back. Without a name: the database cannot. */
     struct bench_way lean_lazy;
+    /* The least that hands a lock over to a parked waiter; NULL: it is not measured. */
+    const struct bench_way *line;
 };
 
 /* The lean loop's table, with a row for each client: the same on each database. */

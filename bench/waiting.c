@@ -16,7 +16,7 @@ static int is(const struct bench_db *db, const char *name)
 
 /* ---- hand-overs ------------------------------------------------------------------------------ */
 
-enum entry { APART, TOGETHER, BLPOP }; /* processes, threads of one manager, Redis */
+enum entry { APART, TOGETHER, OTHERS }; /* processes, threads of one manager, and what is there */
 
 static void figure(const struct bench_db *db, int waiters, const char *what, struct bench_ratio r,
                    double at_most)
@@ -28,16 +28,39 @@ static void figure(const struct bench_db *db, int waiters, const char *what, str
     bench_figure(db->name, text, r, at_most > 0 ? BENCH_AT_MOST : BENCH_NO_BAR, at_most);
 }
 
+/* Below 0: it was not measured. */
+static int entry_of(const struct bench_comparison *c, const struct bench_way *way)
+{
+    for (int i = 0; i < c->n; i++)
+        if (c->entries[i].way == way)
+            return i;
+    return -1;
+}
+
+/* What two commits and a notification take is less than that. */
+static void judge_beside_lean(const struct bench_db *db, const struct bench_comparison *c,
+                              int waiters)
+{
+    const int lean = entry_of(c, db->client->line), redis = entry_of(c, &bench_redis_line);
+
+    if (db->client->line == NULL)
+        return;
+    figure(db, waiters, "p50, of the lean hand-over", BENCH_RATIO_TO(c, APART, lean, p50_us), 0);
+    if (redis >= 0)
+        figure(db, waiters, "lean, p50, of BLPOP", BENCH_RATIO_TO(c, lean, redis, p50_us), 0);
+}
+
 static void judge_beside_redis(const struct bench_db *db, const struct bench_comparison *c,
                                int waiters)
 {
     const double postgres = waiters == 1 ? 1.2 : 1.3;
     const double p50 = is(db, "postgres") ? postgres : is(db, "mysql") ? 2 : 0;
+    const int redis = entry_of(c, &bench_redis_line);
     struct bench_ratio of_p50 = bench_single(-1), of_p99 = bench_single(-1);
 
-    if (c->n > BLPOP) {
-        of_p50 = BENCH_RATIO_TO(c, APART, BLPOP, p50_us);
-        of_p99 = BENCH_RATIO_TO(c, APART, BLPOP, p99_us);
+    if (redis >= 0) {
+        of_p50 = BENCH_RATIO_TO(c, APART, redis, p50_us);
+        of_p99 = BENCH_RATIO_TO(c, APART, redis, p99_us);
     }
     figure(db, waiters, "p50, of BLPOP", of_p50, p50);
     figure(db, waiters, "p99, of BLPOP", of_p99, p50 > 0 ? 2 : 0);
@@ -48,6 +71,7 @@ static void judge(const struct bench_db *db, const struct bench_comparison *c, i
     struct bench_ratio p50 = BENCH_SPREAD(c, APART, p50_us);
 
     judge_beside_redis(db, c, waiters);
+    judge_beside_lean(db, c, waiters);
     if (bench_is_sqlite(db))
         figure(db, waiters, "p50 in us", p50, 1500);
     figure(db, waiters, "of threads, of processes: p50", BENCH_RATIO_TO(c, TOGETHER, APART, p50_us),
@@ -64,16 +88,20 @@ static json_t *hand_over(const struct bench_db *db, int waiters, const struct be
     static struct bench_comparison c;
     const struct bench_peer *redis = bench_peer_named("redis-always");
     struct bench_settings longer = *s;
-    struct bench_entry entries[3] = {
+    struct bench_entry entries[OTHERS + 2] = {
         [APART] = {db, &bench_line, waiters + 1, waiters + 1},
         [TOGETHER] = {db, &bench_line, waiters + 1, 1},
     };
 
+    int n = OTHERS;
+
     if (redis != NULL)
-        entries[BLPOP] = (struct bench_entry){&redis->db, redis->line, waiters + 1, waiters + 1};
+        entries[n++] = (struct bench_entry){&redis->db, redis->line, waiters + 1, waiters + 1};
+    if (db->client->line != NULL)
+        entries[n++] = (struct bench_entry){db, db->client->line, waiters + 1, waiters + 1};
     line_least_ms = 4, line_most_ms = 8;
     longer.ms *= 2; /* there are 150 hand-overs a second */
-    bench_compare(&c, entries, redis != NULL ? 3 : 2, &longer);
+    bench_compare(&c, entries, n, &longer);
     judge(db, &c, waiters);
     return bench_print(&c);
 }
