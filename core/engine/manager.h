@@ -291,6 +291,7 @@ struct sqlock_op {
         int64_t turned;    /* when the request was sent that last extended that */
         int64_t turn_came; /* when it was granted that first */
         int64_t unlike;    /* the lock has other seats: of this kind; 0: no */
+        int64_t unlike_at; /* since then others wait in a mode that does not go with it; 0: none */
         int64_t turn_since; /* of that turn, where it takes the place of a seat, */
         int resigned;       /* and that was given back */
     } acquire;

@@ -24,6 +24,8 @@ enum acquire_phase {
 
 /* Another owner has the lock, or (SQLOCK_EGUARDED) a guard keeps it shut. */
 void acquire_refused(sqlock_op *op, int code, const struct answer *a, int64_t now);
+/* op->err says who is in the way: those who wait. */
+void acquire_behind(sqlock_op *op, const struct answer *a, int64_t now);
 /* The lock's mode is another one. op->err says so. */
 void acquire_unlike(sqlock_op *op, int code, const struct answer *a, int64_t now);
 /* The server may have lost the commit of a grant. */

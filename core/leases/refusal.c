@@ -101,6 +101,21 @@ void acquire_refused(sqlock_op *op, int code, const struct answer *a, int64_t no
     refusal_note(op, code, a, code == SQLOCK_EBUSY ? a->left : -1, now);
 }
 
+static void refusal_names_no_one(sqlock_op *op)
+{
+    memset(&op->holder, 0, sizeof op->holder);
+    op->holder.size = sizeof op->holder;
+    op->held_until = 0;
+}
+
+void acquire_behind(sqlock_op *op, const struct answer *a, int64_t now)
+{
+    refusal_names_no_one(op);
+    if (!op->settle || a->now > op->lock->lost_until)
+        op->unsure = 0;
+    refusal_note(op, SQLOCK_EBUSY, a, -1, now);
+}
+
 /* No wait would help. */
 void acquire_unlike(sqlock_op *op, int code, const struct answer *a, int64_t now)
 {
@@ -113,9 +128,7 @@ void acquire_unlike(sqlock_op *op, int code, const struct answer *a, int64_t now
 /* The lock is as good as held, by an unknown transaction. */
 static void refusal_note_skipped(sqlock_op *op)
 {
-    memset(&op->holder, 0, sizeof op->holder);
-    op->holder.size = sizeof op->holder;
-    op->held_until = 0;
+    refusal_names_no_one(op);
     sqlock_error_set(&op->err, SQLOCK_EBUSY, SQLOCK_RETRY,
                      "a transaction has locked the lock's row");
     op->refusal = op->err;
@@ -206,8 +219,7 @@ void acquire_looked(sqlock_op *op, const struct answer *a, int64_t now)
 /* The server may have lost the commit of a grant. */
 void acquire_in_grace(sqlock_op *op, const struct answer *a, int64_t now)
 {
-    memset(&op->holder, 0, sizeof op->holder);
-    op->holder.size = sizeof op->holder;
+    refusal_names_no_one(op);
     op->holder.left_ms = a->left / 1000;
     op->held_until = a->sent + a->left;
     if (!op->settle || a->now > op->lock->lost_until)

@@ -79,23 +79,36 @@ static const char *seats_name(int64_t mode, char *out, size_t size)
     return out;
 }
 
-/* Others use the lock, or wait for it, in a mode that does not go with the op's. For who settles,
- * it is busy. */
+/* Others use the lock, or wait for it, in a mode that does not go with the op's. */
+static int seats_say(sqlock_op *op, int code, const char *how, int64_t mode)
+{
+    char has[40], wants[40];
+
+    return sqlock_error_set(&op->err, code, code == SQLOCK_EBUSY ? SQLOCK_RETRY : 0,
+                            "%s as %s, not as %s", how, seats_name(mode, has, sizeof has),
+                            seats_name(op->lock->mode, wants, sizeof wants));
+}
+
+/* For who settles, it is busy. */
 static void seats_refuse(sqlock_op *op, const char *how, int64_t mode, const struct answer *a,
                          int64_t now)
 {
-    char has[40], wants[40];
-    int code = op->settle ? SQLOCK_EBUSY : SQLOCK_EREFUSED;
-
-    sqlock_error_set(&op->err, code, op->settle ? SQLOCK_RETRY : 0, "%s as %s, not as %s", how,
-                     seats_name(mode, has, sizeof has),
-                     seats_name(op->lock->mode, wants, sizeof wants));
-    acquire_unlike(op, code, a, now);
+    acquire_unlike(op, seats_say(op, op->settle ? SQLOCK_EBUSY : SQLOCK_EREFUSED, how, mode), a,
+                   now);
 }
 
+/* The waiter may have given up, and not yet left; or it is dead, and that is not yet known. So the
+ * lock is busy, until a waiter has stood there for longer than that can last. */
 void seats_unlike(sqlock_op *op, const struct answer *a, int64_t now)
 {
-    seats_refuse(op, "others wait for the lock", a->token, a, now);
+    static const char how[] = "others wait for the lock";
+
+    if (op->acquire.unlike_at == 0)
+        op->acquire.unlike_at = a->received;
+    if (a->sent - op->acquire.unlike_at >= QUEUE_ALIVE_US)
+        seats_refuse(op, how, a->token, a, now);
+    else if (seats_say(op, SQLOCK_EBUSY, how, a->token) != 0)
+        acquire_behind(op, a, now);
 }
 
 /* The turn was kept, for others wait. It is freed, and the first of them is called. */
@@ -138,7 +151,11 @@ static void seats_stand(sqlock_op *op, const struct answer *a, int64_t now)
 {
     int64_t kind = rows_int(a->rows, 0, SQLOCK_COL_SEATS, SQLOCK_SHARED);
 
-    if (op->acquire.unlike != 0 || kind != SQLOCK_SHARED)
+    if (op->acquire.unlike != 0 && kind == op->lock->mode) { /* these came meanwhile */
+        op->acquire.unlike = 0;
+        op->phase = ACQUIRE_GRANT;
+        op_retry_at_once(op, now);
+    } else if (op->acquire.unlike != 0 || kind != SQLOCK_SHARED)
         seats_refuse(op, "the lock is in use", kind, a, now);
     else
         acquire_refused(op, SQLOCK_EBUSY, a, now);
@@ -171,6 +188,8 @@ void seats_drained(sqlock_op *op, const struct answer *a, int64_t now)
         }
         if (!op->acquire.has_turn) { /* another has the turn, and no one stands there any more */
             op->acquire.unlike = 0;
+            if (op->lock->mode != SQLOCK_EXCLUSIVE)
+                op->phase = ACQUIRE_GRANT;
             acquire_refused(op, SQLOCK_EBUSY, a, now);
             return;
         }

@@ -127,6 +127,8 @@ void waiting_answered(sqlock_op *op, const struct answer *a, int64_t now)
         return;
     p->number = a->place;
     p->since = a->place > 0 ? a->received : 0;
+    if (a->place > 0)
+        op->acquire.unlike_at = 0;
 }
 
 /* The next in line looks when the lease in the way ends, and some behind it a moment later. Others

@@ -289,8 +289,8 @@ SQLOCK_API void sqlock_acquire_opts_init(sqlock_acquire_opts *opts);
  *                              held, and its place in the queue is gone
  *            SQLOCK_ECANCELLED by opts->cancel; nothing is held
  *            SQLOCK_ELOST      opts->owner was released before, and is never granted again
- *            SQLOCK_EREFUSED   the lock is in use, or others wait for it, in a way that does not go with
- *                              opts->mode, which the text names. Or as below
+ *            SQLOCK_EREFUSED   the lock is in use, or others have waited for it for 3 s, in a way that does
+ *                              not go with opts->mode. The text names both. Or as below
  *            SQLOCK_EINVAL     name or numbers; before any I/O
  *            SQLOCK_EFORK, SQLOCK_ENOMEM, and the database's: SQLOCK_EDB, EUNREACH, EDENIED, ESCHEMA,
  *            ECORRUPT, EREADONLY, EFULL, EREFUSED. While the wait lasts, lost connections are reopened. */
