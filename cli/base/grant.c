@@ -304,7 +304,7 @@ static bool grant_has_seat(sqlock *m, const struct grant_id *id)
 int grant_failed(sqlock *m, const char *verb, const struct grant_id *id, sqlock_lock *lock, int rc,
                  const sqlock_error *err)
 {
-    char *shown = rc == SQLOCK_ELOST ? shown_text(id->name, strlen(id->name)) : NULL;
+    char *shown = rc == SQLOCK_ELOST ? shown_text(id->name, strlen(id->name)) : NULL, slot[64] = "";
 
     if (shown == NULL)
         return fail_with(rc, err);
@@ -316,8 +316,10 @@ int grant_failed(sqlock *m, const char *verb, const struct grant_id *id, sqlock_
         free(shown);
         return EXIT_USAGE;
     }
-    say_code(SAY_ERROR, sqlock_code_name(rc), "%s: this grant of \"%s\" no longer exists (%s)",
-             verb, shown, sqlock_why_name(sqlock_lock_why(lock)));
+    if (id->slot >= 0)
+        snprintf(slot, sizeof slot, ", or is not in slot %lld", (long long)id->slot);
+    say_code(SAY_ERROR, sqlock_code_name(rc), "%s: this grant of \"%s\" no longer exists%s (%s)",
+             verb, shown, slot, sqlock_why_name(sqlock_lock_why(lock)));
     free(shown);
     return exit_of(rc);
 }
@@ -371,9 +373,14 @@ void grant_say_busy(const struct cli *cli, const char *name, const sqlock_holder
     char by[600], options[1024], token[32];
     char *quoted = shown_word(name);
 
+    busy_who(by, sizeof by, holder->label);
     /* A shell cuts newlines off the end of what $() gives: such a name cannot be copied. */
-    if (err->code == SQLOCK_EGUARDED || holder->token <= 0 || quoted == NULL ||
-        (*name != '\0' && name[strlen(name) - 1] == '\n')) {
+    if (err->code == SQLOCK_EBUSY && holder->token == 0 && *holder->label != '\0') {
+        say_code(SAY_NOTE, sqlock_code_name(err->code),
+                 "%s is busy: next is %s, which waits until the holders have released%s",
+                 quoted != NULL ? quoted : name, by, place_words(place, holder->place));
+    } else if (err->code == SQLOCK_EGUARDED || holder->token <= 0 || quoted == NULL ||
+               (*name != '\0' && name[strlen(name) - 1] == '\n')) {
         /* No holder is known: the library says what makes it busy. */
         sqlock_error shown = *err;
 
@@ -381,7 +388,6 @@ void grant_say_busy(const struct cli *cli, const char *name, const sqlock_holder
         say_code(SAY_NOTE, sqlock_code_name(err->code), "%s is busy: %s",
                  quoted != NULL ? quoted : name, shown.text);
     } else {
-        busy_who(by, sizeof by, holder->label);
         busy_where(options, sizeof options, cli);
         snprintf(token, sizeof token, "--token %lld", (long long)holder->token);
         say_code(

@@ -287,6 +287,20 @@ bool options_long_duration(struct options *o, int64_t *out_ms)
     return read_duration(o, INT64_C(864000000000), out_ms);
 }
 
+bool options_period(struct options *o, int64_t *out_ms)
+{
+    char option[SPEC_TEXT_MAX];
+
+    if (!options_long_duration(o, out_ms))
+        return false;
+    if (*out_ms > 0)
+        return true;
+    o->wrong = true;
+    options_refuse(o->cli, "%s: a period needs a length (use 30s, 1h, 1d)",
+                   spec_text(o->spec, option));
+    return false;
+}
+
 bool options_number(struct options *o, int64_t min, int64_t max, int64_t *out)
 {
     char option[SPEC_TEXT_MAX];

@@ -49,6 +49,7 @@ int options_next(struct options *o);
 /* Read the value as a duration or a number. False, and o->wrong, if it is none. */
 bool options_duration(struct options *o, int32_t *out_ms); /* at most 24 days */
 bool options_long_duration(struct options *o, int64_t *out_ms);
+bool options_period(struct options *o, int64_t *out_ms); /* the same, and not 0 */
 bool options_number(struct options *o, int64_t min, int64_t max, int64_t *out);
 /* Print what is wrong, and "see 'sqlock help NAME'". Returns EXIT_USAGE. */
 int options_refuse(const struct cli *cli, const char *format, ...)

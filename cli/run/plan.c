@@ -96,7 +96,7 @@ static bool take_option(struct options *o, int key, struct plan *plan, bool *out
     case 'l':
         return take_name(o, plan);
     case RUN_EVERY:
-        return options_long_duration(o, &plan->every_ms);
+        return options_period(o, &plan->every_ms);
     case RUN_AGAIN:
         plan->again = true;
         return true;

@@ -310,9 +310,7 @@ int check_token(int64_t token, sqlock_error *err)
 
 int check_wait(int32_t wait_ms, sqlock_error *err)
 {
-    if (wait_ms == SQLOCK_WAIT_FOREVER)
-        return 0;
-    return check_range("wait_ms", wait_ms, 0, INT32_MAX, err);
+    return check_range("wait_ms", wait_ms, SQLOCK_WAIT_FOREVER, INT32_MAX, err);
 }
 
 int check_out_op(sqlock_op **out_op, const char *verb, sqlock_error *err)

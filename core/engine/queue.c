@@ -202,6 +202,11 @@ void queue_give_back(const sqlock_lock *lock, const unsigned char owner[SQLOCK_O
     queue_take_out(lock->m, lock->ns, lock->ns_len, lock->name, lock->name_len, owner, 1);
 }
 
+int queue_is_left(const sqlock *m)
+{
+    return !list_is_empty(&m->queue.leavers) || m->queue.leaving > 0;
+}
+
 void queue_cancel_all(sqlock *m)
 {
     LIST_EACH(at, &m->queue.places)
@@ -362,6 +367,6 @@ void queue_flush(sqlock *m, int64_t until)
 {
     struct queue *q = &m->queue;
 
-    while (m->worker_runs && (!list_is_empty(&q->leavers) || q->leaving) && sqlock_now_us() < until)
+    while (m->worker_runs && queue_is_left(m) && sqlock_now_us() < until)
         cond_wait_until(&q->left, &m->mu, until);
 }

@@ -4,6 +4,7 @@
 
 #include "core/engine/locks.h"
 #include "core/engine/party.h"
+#include "core/engine/queue.h"
 #include "core/leases/acquire.h"
 #include "core/leases/leases.h"
 #include "core/model/backoff.h"
@@ -65,6 +66,19 @@ static void refusal_note(sqlock_op *op, int code, const struct answer *a, int64_
         refusal_wait_on(op, left, now);
 }
 
+/* The turn in the way may be that of this manager's last call, which has given up. It is on its way
+ * back. Returns 1 if the op looks again first. */
+static int refusal_is_a_ghost(sqlock_op *op, const struct answer *a, int64_t now)
+{
+    if (a->token != 0 || !queue_is_left(op->m) || !refusal_is_final(op) || op->settle ||
+        op->retries_at_once >= LOCKED_TRIES)
+        return 0;
+    op->refusal = op->err;
+    op->refused = op->unsure ? 0 : SQLOCK_EBUSY;
+    verb_locked(op, now);
+    return 1;
+}
+
 /* Another owner has the lock. A request that does not wait ends here. A waiter sleeps, but no
  * longer than the holder's lease.
  *
@@ -98,7 +112,8 @@ void acquire_refused(sqlock_op *op, int code, const struct answer *a, int64_t no
                          (long long)(h->held_ms / 1000), (int)(h->held_ms % 1000),
                          (long long)(h->left_ms / 1000), (int)(h->left_ms % 1000),
                          (long long)h->token, waiting_place(op, place, sizeof place));
-    refusal_note(op, code, a, code == SQLOCK_EBUSY ? a->left : -1, now);
+    if (code != SQLOCK_EBUSY || !refusal_is_a_ghost(op, a, now))
+        refusal_note(op, code, a, code == SQLOCK_EBUSY ? a->left : -1, now);
 }
 
 static void refusal_names_no_one(sqlock_op *op)

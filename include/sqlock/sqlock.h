@@ -237,7 +237,8 @@ typedef struct sqlock_acquire_opts {
 
 /* Who may hold a lock at the same time (opts->mode). Exclusive and shared go together on a name. Slots are of
  * the name: while one is taken, or waited for, another number of them, and another mode, is refused
- * (SQLOCK_EREFUSED). Behind an exclusive holder, who goes with no one, slots may be waited for. */
+ * (SQLOCK_EREFUSED). Behind an exclusive holder, who goes with no one, slots may be waited for, if all who
+ * wait want as many. A try is merely busy there. */
 #define SQLOCK_EXCLUSIVE 0    /* one holder, and no shared one */
 #define SQLOCK_SHARED    (-1) /* any number of shared holders, and no exclusive one */
 /* at most n holders, 1 to SQLOCK_SLOTS_MAX: sqlock_lock_slot(). Another n is refused. It is evaluated twice. */

@@ -201,6 +201,20 @@ TEST_IF(QUEUES, test_P24_who_has_given_up_refuses_no_one, m, other)
     assert_soon(is_free(m, "port"), patience_ms(3000));
 }
 
+/* It waited with the turn for the shared holder to go, and gives that back. Its own next call came
+ * too early. */
+TEST_IF(QUEUES, test_P8_try_is_not_refused_by_a_call_that_has_ended, m, other)
+{
+    sqlock_lock *shared = sit(other, "door", SQLOCK_SHARED), *none = NULL;
+    sqlock_acquire_opts alone = mode_opts(SQLOCK_EXCLUSIVE, 60);
+
+    for (int i = 0; i < 10; i++) {
+        says(SQLOCK_EBUSY, sqlock_acquire(m, "door", &alone, &none, &said));
+        assert_int_equal(try_mode(m, "door", SQLOCK_SHARED), SQLOCK_OK);
+    }
+    give(shared);
+}
+
 /* Its row has the kind of those who were here before. They come all at once. */
 TEST(test_P24_those_who_go_together_do_not_refuse_each_other)
 {
