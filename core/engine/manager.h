@@ -72,6 +72,7 @@ struct queue {
     struct link alone;                       /* struct place.in_alone; who came first is first */
     int leaving;                             /* so many are about to */
     cond left;                               /* one has left */
+    int64_t left_at;                         /* when that was last */
     int hears;                               /* the reserved connection receives notifications */
     int deaf;                                /* this server refuses to let it listen */
     int hearing;                             /* ... and waits for that now */

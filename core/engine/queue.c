@@ -202,9 +202,11 @@ void queue_give_back(const sqlock_lock *lock, const unsigned char owner[SQLOCK_O
     queue_take_out(lock->m, lock->ns, lock->ns_len, lock->name, lock->name_len, owner, 1);
 }
 
-int queue_is_left(const sqlock *m)
+int queue_is_left(const sqlock *m, int64_t since)
 {
-    return !list_is_empty(&m->queue.leavers) || m->queue.leaving > 0;
+    const struct queue *q = &m->queue;
+
+    return !list_is_empty(&q->leavers) || q->leaving > 0 || q->left_at >= since;
 }
 
 void queue_cancel_all(sqlock *m)
@@ -344,6 +346,7 @@ static void queue_let_leave(sqlock *m)
         q->leave_at = again;
     }
     q->leaving--;
+    q->left_at = sqlock_now_us();
     cond_wake_all(&q->left);
 }
 
@@ -367,6 +370,6 @@ void queue_flush(sqlock *m, int64_t until)
 {
     struct queue *q = &m->queue;
 
-    while (m->worker_runs && queue_is_left(m) && sqlock_now_us() < until)
+    while (m->worker_runs && queue_is_left(m, TIME_NEVER) && sqlock_now_us() < until)
         cond_wait_until(&q->left, &m->mu, until);
 }

@@ -67,11 +67,11 @@ static void refusal_note(sqlock_op *op, int code, const struct answer *a, int64_
 }
 
 /* The turn in the way may be that of this manager's last call, which has given up. It is on its way
- * back. Returns 1 if the op looks again first. */
+ * back, and ends by itself a moment later. Returns 1 if the op looks again first. */
 static int refusal_is_a_ghost(sqlock_op *op, const struct answer *a, int64_t now)
 {
-    if (a->token != 0 || !queue_is_left(op->m) || !refusal_is_final(op) || op->settle ||
-        op->retries_at_once >= LOCKED_TRIES)
+    if (a->token != 0 || !queue_is_left(op->m, a->sent) || !refusal_is_final(op) || op->settle ||
+        now >= op->begun + LOCK_TURN_US)
         return 0;
     op->refusal = op->err;
     op->refused = op->unsure ? 0 : SQLOCK_EBUSY;

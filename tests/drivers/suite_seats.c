@@ -221,11 +221,11 @@ TEST(test_shared_lease_is_renewed_and_runs_out, m, other)
     sqlock_acquire_opts renewed = mode_opts(SQLOCK_SHARED, 5000), not = renewed;
     sqlock_lock *keeps, *runs_out;
 
-    renewed.lease_ms = not .lease_ms = 600;
+    renewed.lease_ms = not .lease_ms = 1500;
     not .flags = SQLOCK_NO_RENEW;
     keeps = take_with(m, "door", &renewed);
     runs_out = take_with(m, "gate", &not );
-    sleep_ms(900);
+    sleep_ms(2000);
     assert_state(SQLOCK_HELD, keeps);
     says(SQLOCK_EBUSY, try_once(other, "door"));
     assert_lost(runs_out, SQLOCK_WHY_EXPIRED);
