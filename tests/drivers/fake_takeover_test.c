@@ -169,7 +169,7 @@ BARE_TEST(test_all_connections_are_to_one_server)
     sqlock_acquire_opts o = wait_opts(0, 0, 0);
     sqlock_lock *second;
 
-    m = open_hosts(w, 1000);
+    m = open_hosts(w, patience_ms(1000));
     take_with(m, NAME, &o);
     assert_soon(atomic_load(&hosts[0].links) == 2, patience_ms(5000));
     host_promoted(1);
