@@ -9,7 +9,7 @@
 #define ALONE_US INT64_C(50000)
 
 /* FNV-1a (Fowler, Noll, Vo). */
-static uint64_t line_key(const char *ns, size_t ns_len, const char *name, size_t name_len)
+uint64_t line_key(const char *ns, size_t ns_len, const char *name, size_t name_len)
 {
     uint64_t key = UINT64_C(14695981039346656037);
 

@@ -17,6 +17,8 @@ struct line {
     char ns[]; /* and name */
 };
 
+/* Of a lock's name. Two may have the same. */
+uint64_t line_key(const char *ns, size_t ns_len, const char *name, size_t name_len);
 /* NULL: no one waits for it. */
 struct line *line_of(const sqlock_lock *lock);
 /* p comes, to wait there alone or not. Returns 0 if there is no memory. */

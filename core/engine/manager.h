@@ -72,10 +72,11 @@ struct queue {
     struct link alone;                       /* struct place.in_alone; who came first is first */
     int leaving;                             /* so many are about to */
     cond left;                               /* one has left */
-    int64_t left_at;                         /* when that was last */
-    int hears;                               /* the reserved connection receives notifications */
-    int deaf;                                /* this server refuses to let it listen */
-    int hearing;                             /* ... and waits for that now */
+    uint64_t left_key;   /* line_key() of the last that has left, or is about to, */
+    int64_t left_at;     /* and when that was; TIME_NEVER: it is about to */
+    int hears;           /* the reserved connection receives notifications */
+    int deaf;            /* this server refuses to let it listen */
+    int hearing;         /* ... and waits for that now */
     void *parted;        /* the connection that listened, until the database does without it */
     int64_t alive_until; /* the database takes this client for alive */
     int64_t beat_at, leave_at, hear_at;

@@ -202,11 +202,22 @@ void queue_give_back(const sqlock_lock *lock, const unsigned char owner[SQLOCK_O
     queue_take_out(lock->m, lock->ns, lock->ns_len, lock->name, lock->name_len, owner, 1);
 }
 
-int queue_is_left(const sqlock *m, int64_t since)
+static uint64_t place_key(const struct place *p)
 {
-    const struct queue *q = &m->queue;
+    return line_key(p->ns, p->ns_len, p->name, p->name_len);
+}
 
-    return !list_is_empty(&q->leavers) || q->leaving > 0 || q->left_at >= since;
+int queue_is_left(const sqlock_lock *lock, int64_t since)
+{
+    const struct queue *q = &lock->m->queue;
+    uint64_t key = line_key(lock->ns, lock->ns_len, lock->name, lock->name_len);
+
+    LIST_EACH(at, &q->leavers)
+    {
+        if (place_key(LIST_MEMBER(at, struct place, in_queue)) == key)
+            return 1;
+    }
+    return q->left_key == key && q->left_at >= since;
 }
 
 void queue_cancel_all(sqlock *m)
@@ -333,10 +344,13 @@ static void queue_let_leave(sqlock *m)
 {
     struct queue *q = &m->queue;
     struct place *p = LIST_MEMBER(q->leavers.next, struct place, in_queue);
+    const uint64_t key = place_key(p);
     int64_t again;
 
     list_remove(&p->in_queue);
     q->leaving++;
+    q->left_key = key;
+    q->left_at = TIME_NEVER;
     q->leave_at = 0;
     again = place_leave(m, p);
     if (again == TIME_NEVER) {
@@ -346,7 +360,8 @@ static void queue_let_leave(sqlock *m)
         q->leave_at = again;
     }
     q->leaving--;
-    q->left_at = sqlock_now_us();
+    if (q->left_key == key)
+        q->left_at = sqlock_now_us();
     cond_wake_all(&q->left);
 }
 
@@ -370,6 +385,6 @@ void queue_flush(sqlock *m, int64_t until)
 {
     struct queue *q = &m->queue;
 
-    while (m->worker_runs && queue_is_left(m, TIME_NEVER) && sqlock_now_us() < until)
+    while (m->worker_runs && (!list_is_empty(&q->leavers) || q->leaving) && sqlock_now_us() < until)
         cond_wait_until(&q->left, &m->mu, until);
 }
