@@ -173,6 +173,71 @@ static void lean_pair(void *arg)
                   mysql_stmt_error(lean->give_back));
 }
 
+/* ---- the same for several names -------------------------------------------------------------- */
+
+/* All rows that it changed. */
+static int say(void *my, const char *sql)
+{
+    int changed = 0, more;
+
+    more = mysql_query(my, sql);
+    while (more == 0) {
+        MYSQL_RES *res = mysql_store_result(my);
+
+        if (res == NULL)
+            changed += (int)mysql_affected_rows(my);
+        mysql_free_result(res);
+        more = mysql_next_result(my);
+    }
+    if (more > 0)
+        bare_mysql_die(my);
+    return changed;
+}
+
+struct swapping {
+    MYSQL *my;
+    int client, at; /* which of its two names it has; -1: none yet */
+};
+
+static void *swap_start(const struct bench_db *db, void *shared, int client)
+{
+    struct swapping *s = malloc(sizeof *s);
+
+    (void)shared;
+    if (s == NULL)
+        bench_die("out of memory");
+    *s = (struct swapping){bare_mysql_connect(db->url), client, -1};
+    return s;
+}
+
+static void swap_end(void *arg)
+{
+    struct swapping *s = arg;
+
+    mysql_close(s->my);
+    free(s);
+}
+
+/* One packet of texts: to prepare them would take a packet for each. */
+static void swap_pair(void *arg)
+{
+    struct swapping *s = arg;
+    const int is = s->at == 0;
+    char sql[512];
+
+    snprintf(sql, sizeof sql,
+             "START TRANSACTION; "
+             "UPDATE bench_lean SET owner = NULL, expires = DEFAULT WHERE name = 'bench %d' AND "
+             "owner = 'x'; "
+             "UPDATE bench_lean SET owner = 'x', token = LAST_INSERT_ID(token + 1), "
+             "expires = UTC_TIMESTAMP(6) + INTERVAL 30 SECOND "
+             "WHERE name = 'bench %d' AND expires <= UTC_TIMESTAMP(6); COMMIT",
+             2 * s->client + s->at, 2 * s->client + is);
+    if (say(s->my, sql) != 1 + (s->at >= 0))
+        bench_die("lean loop: the client's names were not swapped");
+    s->at = is;
+}
+
 /* ---- advisory locks -------------------------------------------------------------------------- */
 
 struct advisory {
@@ -257,4 +322,14 @@ const struct bench_client bench_mysql = {
              .start = lean_start,
              .end = lean_end,
              .pair = lean_pair},
+    .lean_swap = {.name = "lean swap", .start = swap_start, .end = swap_end, .pair = swap_pair},
+    .lean_take = "START TRANSACTION; UPDATE bench_lean SET owner = 'x', token = token + 1, "
+                 "expires = UTC_TIMESTAMP(6) + INTERVAL 30 SECOND "
+                 "WHERE name IN (@) AND expires <= UTC_TIMESTAMP(6); "
+                 "SELECT name, token FROM bench_lean WHERE name IN (@) AND owner = 'x'; COMMIT",
+    .lean_give = "UPDATE bench_lean SET owner = NULL, expires = DEFAULT "
+                 "WHERE name IN (@) AND owner = 'x'",
+    .lean_renew = "UPDATE bench_lean SET expires = UTC_TIMESTAMP(6) + INTERVAL 30 SECOND "
+                  "WHERE name IN (@) AND owner = 'x'",
+    .say = say,
 };

@@ -220,6 +220,100 @@ static void lean_pair(void *arg)
     PQclear(res);
 }
 
+/* ---- the same for several names -------------------------------------------------------------- */
+
+/* Which of its two names it has, and for whom. */
+struct swapping {
+    struct own *own;
+    char names[2][32];
+    int at; /* -1: none yet */
+    unsigned char owner[SQLOCK_OWNER_SIZE];
+    uint64_t token;
+};
+
+static void *swap_start(const struct bench_db *db, void *shared, int client)
+{
+    struct swapping *s = calloc(1, sizeof *s);
+
+    if (s == NULL)
+        bench_die("out of memory");
+    s->own = lean_start(db, shared, client);
+    s->at = -1;
+    for (int i = 0; i < 2; i++)
+        snprintf(s->names[i], sizeof s->names[i], "bench %d", 2 * client + i);
+    return s;
+}
+
+static void swap_end(void *arg)
+{
+    struct swapping *s = arg;
+
+    end(s->own);
+    free(s);
+}
+
+/* In a pipeline: the statement that was sent under this name for one of the two names. */
+static void swap_send(struct swapping *s, const char *as, int at)
+{
+    const char *values[] = {s->names[at], (char *)s->owner, (char *)&s->token};
+    const int lens[] = {(int)strlen(s->names[at]), sizeof s->owner, sizeof s->token};
+    static const int formats[] = {1, 1, 1};
+
+    if (!PQsendQueryPrepared(s->own->pg, as, as[0] == 't' ? 2 : 3, values, lens, formats, 1))
+        bench_die("lean loop: %s", PQerrorMessage(s->own->pg));
+}
+
+/* Each answer ends with a NULL, and the pipeline with an answer of its own. */
+static PGresult *swap_read(struct swapping *s, ExecStatusType wanted)
+{
+    PGresult *res = PQgetResult(s->own->pg);
+
+    check(s->own, res, wanted);
+    if (wanted != PGRES_PIPELINE_SYNC)
+        PQgetResult(s->own->pg);
+    return res;
+}
+
+static void swap_pair(void *arg)
+{
+    struct swapping *s = arg;
+    const int was = s->at, is = was == 0;
+    PGresult *res;
+
+    PQenterPipelineMode(s->own->pg);
+    if (was >= 0)
+        swap_send(s, "g", was);
+    bench_owner(s->owner);
+    swap_send(s, "t", is);
+    PQpipelineSync(s->own->pg);
+    if (was >= 0) {
+        res = swap_read(s, PGRES_COMMAND_OK);
+        if (PQcmdTuples(res)[0] != '1')
+            bench_die("lean loop: %s was not released", s->names[was]);
+        PQclear(res);
+    }
+    res = swap_read(s, PGRES_TUPLES_OK);
+    if (PQntuples(res) != 1)
+        bench_die("lean loop: %s was not granted", s->names[is]);
+    memcpy(&s->token, PQgetvalue(res, 0, 0), sizeof s->token);
+    PQclear(res);
+    PQclear(swap_read(s, PGRES_PIPELINE_SYNC));
+    PQexitPipelineMode(s->own->pg);
+    s->at = is;
+}
+
+static int say(void *arg, const char *sql)
+{
+    struct own *own = arg;
+    PGresult *res = PQexec(own->pg, sql);
+    int changed;
+
+    check(own, res, PGRES_TUPLES_OK);
+    changed = atoi(PQcmdTuples(res));
+    PQclear(res);
+    return changed;
+}
+
 /* ---- advisory locks -------------------------------------------------------------------------- */
 
 static void *advisory_start(const struct bench_db *db, void *shared, int client)
@@ -280,6 +374,15 @@ const struct bench_client bench_postgres = {
              .start = lean_start,
              .end = end,
              .pair = lean_pair},
+    .lean_swap = {.name = "lean swap", .start = swap_start, .end = swap_end, .pair = swap_pair},
+    .lean_take = "UPDATE bench_lean SET owner = 'x', token = token + 1, "
+                 "expires = clock_timestamp() + interval '30 s' "
+                 "WHERE name IN (@) AND expires <= clock_timestamp() RETURNING name, token",
+    .lean_give = "UPDATE bench_lean SET owner = NULL, expires = DEFAULT "
+                 "WHERE name IN (@) AND owner = 'x' RETURNING name",
+    .lean_renew = "UPDATE bench_lean SET expires = clock_timestamp() + interval '30 s' "
+                  "WHERE name IN (@) AND owner = 'x' RETURNING name",
+    .say = say,
     .line = &bench_postgres_line,
     .lean_lazy = {.name = "lean loop, lazy",
                   .start = lean_lazy_start,

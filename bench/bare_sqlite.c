@@ -19,6 +19,10 @@ struct own {
     sqlite3_stmt *begin, *commit, *look, *grant, *answer, *release, *released;
     sqlite3_stmt *take, *give_back; /* of the lean loop */
     char name[32];
+    /* Of the swap: the name that it has, for whom, and the other name. */
+    char had[32];
+    unsigned char owner[SQLOCK_OWNER_SIZE];
+    int64_t token; /* 0: it has none yet */
 };
 
 static sqlite3_stmt *prepare(struct own *own, const char *sql)
@@ -252,6 +256,47 @@ static void lean_lazy_pair(void *arg)
     lean_wait(own, "PRAGMA synchronous = FULL");
 }
 
+static void *swap_start(const struct bench_db *db, void *shared, int client)
+{
+    struct own *own = lean_start(db, shared, client);
+
+    own->begin = prepare(own, "BEGIN IMMEDIATE");
+    own->commit = prepare(own, "COMMIT");
+    snprintf(own->name, sizeof own->name, "bench %d", 2 * client);
+    snprintf(own->had, sizeof own->had, "bench %d", 2 * client + 1);
+    return own;
+}
+
+static void swap_names(struct own *own)
+{
+    char name[sizeof own->name];
+
+    memcpy(name, own->name, sizeof name);
+    memcpy(own->name, own->had, sizeof name);
+    memcpy(own->had, name, sizeof name);
+}
+
+static void swap_pair(void *arg)
+{
+    struct own *own = arg;
+
+    step(own, own->begin);
+    if (own->token != 0)
+        lean_give(own, own->owner, own->token);
+    swap_names(own);
+    own->token = lean_take(own, own->owner);
+    step(own, own->commit);
+}
+
+static int say(void *arg, const char *sql)
+{
+    struct own *own = arg;
+
+    if (sqlite3_exec(own->db, sql, NULL, NULL, NULL) != SQLITE_OK)
+        bench_die("lean loop: %s", sqlite3_errmsg(own->db));
+    return sqlite3_changes(own->db);
+}
+
 static void *login(const char *url)
 {
     return connect_to(url, 0);
@@ -282,4 +327,13 @@ const struct bench_client bench_sqlite = {
                   .start = lean_start,
                   .end = end,
                   .pair = lean_lazy_pair},
+    .lean_swap = {.name = "lean swap", .start = swap_start, .end = end, .pair = swap_pair},
+    .lean_take = "UPDATE bench_lean SET owner = 'x', token = token + 1, "
+                 "expires = CAST(strftime('%s', 'now') AS INTEGER) + 30 WHERE name IN (@) "
+                 "AND expires <= CAST(strftime('%s', 'now') AS INTEGER) RETURNING name, token",
+    .lean_give = "UPDATE bench_lean SET owner = NULL, expires = 0 "
+                 "WHERE name IN (@) AND owner = 'x'",
+    /* another number each time: what does not change is not written */
+    .lean_renew = "UPDATE bench_lean SET expires = expires + 1 WHERE name IN (@) AND owner = 'x'",
+    .say = say,
 };

@@ -110,13 +110,29 @@ struct bench_client {
     /* The same, on the table of the lean way beside it, and it does not wait for the disk when it
      * gives the lock back. Without a name: the database cannot. */
     struct bench_way lean_lazy;
+    /* The same table: each pair gives one name back and takes another one, in one commit. */
+    struct bench_way lean_swap;
+    /* The same for a list of names, for which @ stands, as texts: one statement takes them, one
+     * gives them back, one renews them. */
+    const char *lean_take, *lean_give, *lean_renew;
+    /* Run a text on a connection, and read its answer. Returns the number of rows that it changed.
+     */
+    int (*say)(void *conn, const char *sql);
     /* The least that hands a lock over to a parked waiter; NULL: it is not measured. */
     const struct bench_way *line;
 };
 
-/* The lean loop's table, with a row for each client: the same on each database. */
+/* The lean loop's table, with two rows for each client: the same on each database. */
 void bench_lean_prepare(const struct bench_db *db, int clients);
 void bench_lean_clean(const struct bench_db *db);
+/* What bench_many() and bench_renew() measure, by the lean statements. */
+struct bench_ratio bench_lean_many(const struct bench_db *db, int n, int runs);
+struct bench_ratio bench_lean_renew(const struct bench_db *db, int runs);
+/* Take a lock on a connection that is new, and give it back. Returns when it was taken. */
+int64_t bench_lean_first(const struct bench_db *db, void *conn);
+/* One of the client's texts, for the first n names. */
+#define BENCH_LEAN_TEXT 20480
+void bench_lean_text(char out[BENCH_LEAN_TEXT], const char *text, int n);
 
 extern const struct bench_client bench_sqlite, bench_postgres, bench_mysql;
 
@@ -191,12 +207,14 @@ struct bench_first {
     double us, other_us;
     struct bench_ratio ratio;
 };
-/* Opening a manager until its first grant, beside two bare logins. */
-struct bench_first bench_first_grant(const struct bench_db *db, int runs, int times);
+/* Opening a manager until its first grant, beside two bare logins. lean: one bare login and the
+ * lean statement beside them. */
+struct bench_first bench_first_grant(const struct bench_db *db, int lean, int runs, int times);
 /* `sqlock run NAME true` beside the database's own command with `select 1`, on PostgreSQL and
- * SQLite. All 0 if there is no such command. */
-struct bench_first bench_command(const struct bench_db *db, const char *program, int runs,
-                                 int times);
+ * SQLite. locks: that command takes the lean lock, runs true, and gives the lock back. All 0 if
+ * there is no such command. */
+struct bench_first bench_command(const struct bench_db *db, const char *program, int locks,
+                                 int runs, int times);
 
 /* How much longer it takes to acquire and release so many names one by one, than at once. */
 struct bench_ratio bench_many(const struct bench_db *db, int n, int runs);

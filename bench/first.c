@@ -44,6 +44,16 @@ static double two_logins_us(const struct bench_db *db)
     return us;
 }
 
+static double lean_us(const struct bench_db *db)
+{
+    const int64_t begun = sqlock_now_us();
+    void *conn = db->client->login(db->url);
+    double us = (double)(bench_lean_first(db, conn) - begun);
+
+    db->client->logout(conn);
+    return us;
+}
+
 /* ---- by a command ---------------------------------------------------------------------------- */
 
 /* What a distribution calls psql may be a script that looks for it. */
@@ -89,7 +99,20 @@ static double select_us(const struct bench_db *db)
     const char *const ask_sqlite[] = {"sqlite3", db->url + strlen("sqlite:"), "select 1", NULL};
     const char *const ask_postgres[] = {psql(), db->url, "-c", "select 1", NULL};
 
-    return command_us(strcmp(db->name, "sqlite") == 0 ? ask_sqlite : ask_postgres);
+    return command_us(bench_is_sqlite(db) ? ask_sqlite : ask_postgres);
+}
+
+static double lean_command_us(const struct bench_db *db)
+{
+    static char take[BENCH_LEAN_TEXT], give[BENCH_LEAN_TEXT];
+    const char *const sqlite[] = {
+        "sqlite3", db->url + strlen("sqlite:"), take, ".system true", give, NULL};
+    const char *const postgres[] = {psql(),     db->url, "-c", take, "-c",
+                                    "\\! true", "-c",    give, NULL};
+
+    bench_lean_text(take, db->client->lean_take, 1);
+    bench_lean_text(give, db->client->lean_give, 1);
+    return command_us(bench_is_sqlite(db) ? sqlite : postgres);
 }
 
 /* ---- both ------------------------------------------------------------------------------------ */
@@ -101,6 +124,7 @@ static struct bench_first measure(const struct bench_db *db, int runs, int times
     double us[TIMES_MAX], other_us[TIMES_MAX], ratios[BENCH_RUNS_MAX];
     struct bench_first result = {0};
 
+    bench_lean_prepare(db, 1);
     ours(db); /* programs and files come from the disk once */
     other(db);
     for (int k = 0; k < runs; k++) {
@@ -112,20 +136,21 @@ static struct bench_first measure(const struct bench_db *db, int runs, int times
         result.other_us = bench_percentile(other_us, (size_t)times, 0.5);
         ratios[k] = result.us / result.other_us;
     }
+    bench_lean_clean(db);
     result.ratio = bench_ratio_of(ratios, runs);
     return result;
 }
 
-struct bench_first bench_first_grant(const struct bench_db *db, int runs, int times)
+struct bench_first bench_first_grant(const struct bench_db *db, int lean, int runs, int times)
 {
-    return measure(db, runs, times, grant_us, two_logins_us);
+    return measure(db, runs, times, lean ? lean_us : grant_us, two_logins_us);
 }
 
-struct bench_first bench_command(const struct bench_db *db, const char *program, int runs,
-                                 int times)
+struct bench_first bench_command(const struct bench_db *db, const char *program, int locks,
+                                 int runs, int times)
 {
     command = program;
     if (select_us(db) < 0) /* it is not there */
         return (struct bench_first){0};
-    return measure(db, runs, times, run_us, select_us);
+    return measure(db, runs, times, run_us, locks ? lean_command_us : select_us);
 }

@@ -13,6 +13,7 @@
 #define ONE         "one manager"
 #define ONE_DURABLE "one manager, durable"
 #define LEAN        "lean loop"
+#define LEAN_SWAP   "lean swap"
 #define ALWAYS      "Redis, AOF always"
 
 /* In one process, one way beside another one; without the other one, a figure of its own. */
@@ -32,6 +33,8 @@ static const struct goal {
     {"sqlite", 8, DURABLE, LEAN, 0, RATE, BENCH_AT_LEAST, 0.92},
     {"sqlite", 1, SWAP, DURABLE, 0, RATE, BENCH_AT_LEAST, 1.9},
     {"sqlite", 8, SWAP, DURABLE, 0, RATE, BENCH_AT_LEAST, 1.6},
+    {"sqlite", 1, LEAN_SWAP, LEAN, 0, RATE, BENCH_NO_BAR, 0},
+    {"sqlite", 8, LEAN_SWAP, LEAN, 0, RATE, BENCH_NO_BAR, 0},
     {"sqlite", 1, "shared", "sqlock", 0, RATE, BENCH_AT_LEAST, 1 / 1.5},
     {"sqlite", 8, "shared, one name", "shared", 0, RATE, BENCH_NO_BAR, 0},
     {"sqlite", 8, "shared, one name", NULL, 0, P99, BENCH_NO_BAR, 0},
@@ -49,6 +52,8 @@ static const struct goal {
     {"postgres", 8, DURABLE, LEAN, 0, RATE, BENCH_AT_LEAST, 0.90},
     {"postgres", 1, SWAP, DURABLE, 0, RATE, BENCH_AT_LEAST, 1.9},
     {"postgres", 8, SWAP, DURABLE, 0, RATE, BENCH_AT_LEAST, 1.6},
+    {"postgres", 1, LEAN_SWAP, LEAN, 0, RATE, BENCH_NO_BAR, 0},
+    {"postgres", 8, LEAN_SWAP, LEAN, 0, RATE, BENCH_NO_BAR, 0},
     {"postgres", 1, "shared", "sqlock", 0, RATE, BENCH_AT_LEAST, 1 / 1.5},
     {"postgres", 64, "shared, one name", "shared", 0, RATE, BENCH_NO_BAR, 0},
     {"postgres", 64, "shared, one name", NULL, 0, P99, BENCH_NO_BAR, 0},
@@ -70,6 +75,15 @@ static const struct goal {
     {"postgres", 1, ONE, ALWAYS, 0, RATE, BENCH_NO_BAR, 0},
     {"postgres", 8, ONE, ALWAYS, 0, RATE, BENCH_NO_BAR, 0},
     {"postgres", 64, ONE, ALWAYS, 0, RATE, BENCH_NO_BAR, 0},
+    {"postgres", 1, LEAN, ALWAYS, 0, RATE, BENCH_NO_BAR, 0},
+    {"postgres", 8, LEAN, ALWAYS, 0, RATE, BENCH_NO_BAR, 0},
+    {"postgres", 64, LEAN, ALWAYS, 0, RATE, BENCH_NO_BAR, 0},
+    {"postgres", 1, LEAN, "etcd", 0, RATE, BENCH_NO_BAR, 0},
+    {"postgres", 8, LEAN, "etcd", 0, RATE, BENCH_NO_BAR, 0},
+    {"postgres", 64, LEAN, "etcd", 0, RATE, BENCH_NO_BAR, 0},
+    {"postgres", 1, LEAN, "ZooKeeper", 0, RATE, BENCH_NO_BAR, 0},
+    {"postgres", 8, LEAN, "ZooKeeper", 0, RATE, BENCH_NO_BAR, 0},
+    {"postgres", 64, LEAN, "ZooKeeper", 0, RATE, BENCH_NO_BAR, 0},
     {"postgres", 1, ONE, "etcd", 0, RATE, BENCH_AT_LEAST, 2},
     {"postgres", 8, ONE, "etcd", 0, RATE, BENCH_AT_LEAST, 2.2},
     {"postgres", 64, ONE, "etcd", 0, RATE, BENCH_AT_LEAST, 5.5},
@@ -92,6 +106,8 @@ static const struct goal {
     {"mysql", 8, DURABLE, LEAN, 0, RATE, BENCH_AT_LEAST, 0.85},
     {"mysql", 1, SWAP, DURABLE, 0, RATE, BENCH_AT_LEAST, 1.9},
     {"mysql", 8, SWAP, DURABLE, 0, RATE, BENCH_AT_LEAST, 1.6},
+    {"mysql", 1, LEAN_SWAP, LEAN, 0, RATE, BENCH_NO_BAR, 0},
+    {"mysql", 8, LEAN_SWAP, LEAN, 0, RATE, BENCH_NO_BAR, 0},
     {"mysql", 64, ONE, LEAN, 0, RATE, BENCH_AT_LEAST, 2.5},
     {"mysql", 64, ONE, "one manager, alone", 0, RATE, BENCH_AT_LEAST, 3},
 };

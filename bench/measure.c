@@ -63,29 +63,42 @@ static json_t *print_first(const struct bench_db *db, const struct bench_first *
 
 static json_t *first_grant(const struct bench_db *db, const struct bench_settings *s)
 {
-    const struct bench_first f = bench_first_grant(db, s->runs, bench_is_look(s) ? 5 : 40);
+    const int times = bench_is_look(s) ? 5 : 40;
+    const struct bench_first f = bench_first_grant(db, 0, s->runs, times);
+    const struct bench_first lean = bench_first_grant(db, 1, s->runs, times);
+    json_t *out = print_first(db, &f, "open to first grant", "two bare logins",
+                              strcmp(db->name, "postgres") == 0 ? 1.3 : 0);
 
-    return print_first(db, &f, "open to first grant", "two bare logins",
-                       strcmp(db->name, "postgres") == 0 ? 1.3 : 0);
+    json_object_set_new(out, "lean",
+                        print_first(db, &lean, "a login and the lean grant", "two bare logins", 0));
+    return out;
 }
 
 static json_t *command(const struct bench_db *db, const struct bench_settings *s)
 {
     const char *other = bench_is_sqlite(db) ? "sqlite3" : "psql";
     const double bar = bench_is_sqlite(db) ? 1.5 : 1.2;
-    struct bench_first f = {0};
+    const int times = bench_is_look(s) ? 3 : 20;
+    struct bench_first f = {0}, lean;
+    json_t *out;
 
     if (strcmp(db->name, "mysql") == 0)
         return json_null();
     if (s->command != NULL)
-        f = bench_command(db, s->command, s->runs, bench_is_look(s) ? 3 : 20);
+        f = bench_command(db, s->command, 0, s->runs, times);
     if (f.us <= 0) {
         bench_figure(db->name, "sqlock run true", bench_single(-1), BENCH_AT_MOST, bar);
         printf("%-9s sqlock run: SKIPPED, there is no %s\n", db->name,
                s->command != NULL ? other : "command sqlock");
         return json_null();
     }
-    return print_first(db, &f, "sqlock run true", other, bar);
+    out = print_first(db, &f, "sqlock run true", other, bar);
+    lean = bench_command(db, s->command, 1, s->runs, times);
+    json_object_set_new(
+        out, "lean",
+        print_first(db, &lean, "sqlock run true",
+                    bench_is_sqlite(db) ? "sqlite3 with a lean lock" : "psql with a lean lock", 0));
+    return out;
 }
 
 static json_t *many(const struct bench_db *db, const struct bench_settings *s)
@@ -98,6 +111,7 @@ static json_t *many(const struct bench_db *db, const struct bench_settings *s)
 
     for (int i = 0; i < (bench_is_look(s) ? 1 : 2); i++) {
         const struct bench_ratio r = bench_many(db, lists[i].n, s->runs);
+        struct bench_ratio lean;
         char text[80];
 
         snprintf(text, sizeof text, "%d names: time of one by one, of at once", lists[i].n);
@@ -105,14 +119,18 @@ static json_t *many(const struct bench_db *db, const struct bench_settings *s)
                      bench_is_sqlite(db)                 ? lists[i].sqlite
                      : strcmp(db->name, "postgres") == 0 ? lists[i].postgres
                                                          : lists[i].mysql);
-        json_array_append_new(out, json_pack("{s:i, s:f}", "names", lists[i].n, "ratio", r.median));
+        lean = bench_lean_many(db, lists[i].n, s->runs);
+        snprintf(text, sizeof text, "%d names: the same, lean", lists[i].n);
+        bench_figure(db->name, text, lean, BENCH_NO_BAR, 0);
+        json_array_append_new(out, json_pack("{s:i, s:f, s:f}", "names", lists[i].n, "ratio",
+                                             r.median, "lean_ratio", lean.median));
     }
     return out;
 }
 
 static json_t *renew(const struct bench_db *db, const struct bench_settings *s)
 {
-    const struct bench_ratio r = bench_renew(db, s->runs);
+    const struct bench_ratio r = bench_renew(db, s->runs), lean = bench_lean_renew(db, s->runs);
     char text[80];
 
     if (r.median <= 0) {
@@ -122,7 +140,10 @@ static json_t *renew(const struct bench_db *db, const struct bench_settings *s)
     }
     snprintf(text, sizeof text, "%d renewals: time of one by one, of at once", BENCH_RENEWED);
     bench_figure(db->name, text, r, BENCH_AT_LEAST, 40);
-    return json_pack("{s:i, s:f}", "leases", BENCH_RENEWED, "ratio", r.median);
+    snprintf(text, sizeof text, "%d renewals: the same, lean", BENCH_RENEWED);
+    bench_figure(db->name, text, lean, BENCH_NO_BAR, 0);
+    return json_pack("{s:i, s:f, s:f}", "leases", BENCH_RENEWED, "ratio", r.median, "lean_ratio",
+                     lean.median);
 }
 
 static json_t *instructions(const struct bench_db *db, const struct bench_settings *s)

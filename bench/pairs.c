@@ -46,6 +46,7 @@ static json_t *compare_connections(const struct bench_db *db, int clients,
     add(&p, db, &bench_swap, clients, 1);
     add(&p, db, db->client->bare, clients, 1);
     add(&p, db, &db->client->lean, clients, 1);
+    add(&p, db, &db->client->lean_swap, clients, 1);
     return compare(db, &p, s);
 }
 

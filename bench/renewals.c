@@ -11,6 +11,7 @@
 #define LEASES   BENCH_RENEWED
 #define LEASE_MS 30000
 #define RENEW_MS 1000 /* of the ones that the worker renews */
+#define PAUSE_US 200
 
 /* All at once, so that they are due at once. */
 static void acquire_all(sqlock *m, sqlock_lock **locks, const char *what,
@@ -36,13 +37,18 @@ static void free_all(sqlock_lock **locks)
         bench_die("%s", err.text);
 }
 
-static void renew_each(sqlock_lock **locks)
+/* All the time: what is sent after a second of silence takes half as long again, because the
+ * machine has gone to sleep. With pauses, for SQLite has one writer at a time. */
+static void renew_for(sqlock_lock **locks, int64_t us)
 {
+    const int64_t until = sqlock_now_us() + us;
     sqlock_error err;
 
-    for (int i = 0; i < LEASES; i++)
+    for (int i = 0; sqlock_now_us() < until; i = (i + 1) % LEASES) {
         if (sqlock_renew(locks[i], &err) != 0)
             bench_die("%s", err.text);
+        sqlock_sleep_us(PAUSE_US);
+    }
 }
 
 /* The median time of the requests that renewed n leases; 0: there was none. */
@@ -78,10 +84,7 @@ struct bench_ratio bench_renew(const struct bench_db *db, int runs)
         const struct counted *c;
 
         counted_begin();
-        for (int turn = 0; turn < 2; turn++) {
-            renew_each(ours);
-            sqlock_sleep_us(RENEW_MS * 1000);
-        }
+        renew_for(ours, 2 * RENEW_MS * INT64_C(1000));
         c = counted_end();
         many_ms = median_of(c, LEASES);
         ratios[k] = many_ms > 0 ? LEASES * median_of(c, 1) / many_ms : 0;
