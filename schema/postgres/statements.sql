@@ -384,8 +384,7 @@ FROM w;
 -- that none of them delays another. The end is set, not raised: after a step back of the server's clock, a raised one
 -- would last for as long as the step. Always one row for each request. As in acquire, the second step only says why
 -- nothing was renewed.
--- The array's FULL JOIN finds the same rows as a LEFT JOIN, but cannot be a nested loop. The planner expects one row
--- of i and of g, and would compare 500 times 500.
+-- While all of an array are renewed, its last part does not run.
 -- :step
 WITH k AS (
     SELECT c.ns, c.name, {now} AS t
@@ -425,17 +424,20 @@ WITH i AS (
     WHERE l.ns = k.ns AND l.name = k.name AND l.owner = k.owner AND l.token = k.token AND l.exp > k.t
     RETURNING k.ord, l.token, l.exp, k.t
 )
+SELECT (g.ord - 1)::int, {DONE}, g.token, g.exp - g.t, g.t FROM g
+UNION ALL
 SELECT (i.ord - 1)::int,
-       CASE WHEN g.token IS NOT NULL THEN {DONE}
-            WHEN h.name IS NULL THEN {GONE}
+       CASE WHEN h.name IS NULL THEN {GONE}
             WHEN h.kind <> 0 THEN {KIND}
             WHEN {now} > i.not_after THEN {LATE}
             WHEN h.owner = i.owner AND h.token = i.token AND h.exp > {now} THEN {SKIPPED}
             WHEN h.owner = i.owner AND h.token = i.token THEN {EXPIRED}
             WHEN h.ended_owner = i.owner AND h.ended_token = i.token THEN {ENDED} + h.ended_why
             ELSE {TAKEN} END,
-       coalesce(g.token, h.token), coalesce(g.exp - g.t, h.exp - {now}), coalesce(g.t, {now})
-FROM i FULL JOIN g ON g.ord = i.ord LEFT JOIN {lock} h ON h.ns = i.ns AND h.name = i.name;
+       h.token, h.exp - {now}, {now}
+FROM i LEFT JOIN {lock} h ON h.ns = i.ns AND h.name = i.name
+WHERE (SELECT count(*) FROM g) < (SELECT count(*) FROM i)
+  AND i.ord <> ALL (ARRAY(SELECT g.ord FROM g));
 
 -- :block release
 -- Frees the row for its exact grant, and remembers how the grant ended. So the same release, sent again, is DONE. A
