@@ -215,15 +215,27 @@ void op_done_locked(sqlock_op *op, int code)
     cond_wake_all(&op->wake);
 }
 
-void op_wake(sqlock_op *op, int64_t at)
+/* Its thread sleeps, or the worker does, until a time that may be too late now. */
+static void op_rouse(sqlock_op *op)
 {
-    assert(mutex_is_mine(&op->m->mu) && !op->done);
-    op_again(op, at);
     ops_plan(op);
     if (op->async)
         worker_wake(op->m, op->next_at);
     else
         cond_wake_all(op->sleeper != NULL ? &op->sleeper->wake : &op->wake);
+}
+
+/* Who sleeps until an earlier time finds out then, and sleeps on. */
+void op_wake(sqlock_op *op, int64_t at)
+{
+    const int sooner = at < op->next_at;
+
+    assert(mutex_is_mine(&op->m->mu) && !op->done);
+    op_again(op, at);
+    if (sooner)
+        op_rouse(op);
+    else
+        ops_plan(op);
 }
 
 void op_end(sqlock_op *op, int code)
@@ -283,7 +295,7 @@ void op_take_answer(sqlock_op *op, const struct answer *a, int64_t now)
     op->verb->on_answer(op, a, now);
     op_act(op);
     if (!op->done)
-        op_wake(op, op->next_at);
+        op_rouse(op);
 }
 
 void op_step(sqlock_op *op, int64_t now)
