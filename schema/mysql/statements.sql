@@ -53,7 +53,7 @@
 -- :define number ROW_NUMBER() OVER (PARTITION BY b.ns, b.name ORDER BY b.ticket)
 -- :define places SELECT b.ns, b.name, b.ticket, COALESCE(/*M!100600 {number}, */ /*!80002 {number}, */ NULL) AS place FROM (SELECT DISTINCT n.ns, n.name FROM {waiter} n FORCE INDEX (by_client) WHERE n.client = :client) n STRAIGHT_JOIN {waiter} b FORCE INDEX (PRIMARY) ON b.ns = n.ns AND b.name = n.name
 -- :define first_place 1 + IF({is_next}, 0, (SELECT COUNT(*) {before}))
--- :define told l.exp - {start}, {start}, w.owner, w.ns, w.name
+-- :define told IF(f.ticket IS NULL, {month}, l.exp - {start}), {start}, w.owner, w.ns, w.name
 -- A client p lives: it has said so.
 -- :define living COALESCE(p.alive_until > @sqlock_t, 0)
 -- No lease is longer than 7 days.
@@ -1453,8 +1453,9 @@ COMMIT;
 -- Answers with all that wait for it, and how long the lock's lease still runs. An owner that is missing was offered the
 -- lock, or passed over: it looks by itself. One that the client does not know is to leave. The first row only says that it
 -- was done.
--- The place of a client's first waiter for a name is as in queue. The others are behind it. Their places take a look at
--- the whole queue. So only the second step says them, and the first one does not (NULL).
+-- The place of a client's first waiter for a name is as in queue. The others are behind it, and for them the lease
+-- seems to run for a month: they look when they have become the first. Their places take a look at the whole queue. So
+-- only the second step says them, and the first one does not (NULL).
 -- Clients that ended an hour ago go, one at a time.
 -- :step often
 SELECT 0, {DONE}, 0, NULL, {now}, NULL, NULL, NULL

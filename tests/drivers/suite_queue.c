@@ -290,22 +290,26 @@ TEST(test_P8_thread_that_gives_up_behind_another, a, b)
     assert_true(is_free(a, "nightly"));
 }
 
-/* Nor does a waiter ask for its turn again and again. */
+/* Nor does a waiter ask for its turn again and again, the first one or one behind it. */
 TEST(test_P22_waiter_sends_nothing_but_a_beat, a, b)
 {
     sqlock_lock *lock = take(a, "nightly");
     long acquires, queues;
-    static struct waiter t; /* its thread still writes to it if this fails */
+    static struct waiter t[3]; /* their threads still write to them if this fails */
 
-    queue_up(&t, b, 60000);
+    queue_up(&t[0], b, 60000);
+    queue_up_behind(&t[1], b, 60000, 300);
+    queue_up_behind(&t[2], b, 60000, 300);
     acquires = spy_runs(SQLOCK_STMT_ACQUIRE);
     queues = spy_runs(SQLOCK_STMT_QUEUE);
     sleep_ms(2000);
     assert_int_equal(spy_runs(SQLOCK_STMT_ACQUIRE), acquires);
     assert_int_equal(spy_runs(SQLOCK_STMT_QUEUE), queues);
     give(lock);
-    served(&t);
-    give(t.lock);
+    for (int i = 0; i < 3; i++) {
+        served(&t[i]);
+        give(t[i].lock);
+    }
 }
 
 /* QUEUE arrives late, and a beat that was sent behind it is executed before it, and answered after
