@@ -231,6 +231,9 @@ struct bench_held {
     double client_cpu, server_cpu;          /* of one core, while it is held */
     double first_us;                        /* from its release to the first grant */
     double all_us;                          /* and until all had it for a moment */
+    double statements_each, commits_each;   /* meanwhile, for each waiter; unknown: below 0 */
+    int out_of_order; /* so many had it before one who was first in line; unknown: below 0. A
+                         process may have it PASSES_MOST times in a row from its first in line on */
 };
 struct bench_held bench_hold_up(const struct bench_db *db, int processes, int threads, int hold_ms);
 

@@ -5,16 +5,22 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <sqlock/admin.h>
+#include <sqlock/import.h>
 
 #include "bench/cpu.h"
 
 #include "bench.h"
 
 #define NAME           "bench held"
+#define WAITERS_MOST   512
+#define PASSES_MOST    16   /* within a process, as schema/README.md says */
 #define SETTLE_MS_MOST 2000 /* until all wait */
 
 /* In memory that all processes see. */
@@ -22,6 +28,10 @@ struct grants {
     atomic_int begun; /* the lock is held */
     atomic_int waiting, n;
     _Atomic int64_t first_at, last_at;
+    struct grant {
+        unsigned char owner[SQLOCK_OWNER_SIZE];
+        pid_t process;
+    } all[WAITERS_MOST]; /* one after the other */
 };
 
 struct waiter {
@@ -36,6 +46,7 @@ static void *wait_once(void *arg)
     sqlock_acquire_opts o = SQLOCK_ACQUIRE_OPTS_INIT;
     sqlock_lock *lock = NULL;
     sqlock_error err;
+    struct grant *grant;
     int64_t none = 0;
 
     o.wait_ms = SQLOCK_WAIT_FOREVER;
@@ -44,7 +55,9 @@ static void *wait_once(void *arg)
         bench_die("%s", err.text);
     w->grants->last_at = sqlock_now_us();
     atomic_compare_exchange_strong(&w->grants->first_at, &none, w->grants->last_at);
-    w->grants->n++;
+    grant = &w->grants->all[w->grants->n++];
+    memcpy(grant->owner, sqlock_lock_owner(lock), sizeof grant->owner);
+    grant->process = getpid();
     if (sqlock_release(lock, &err) != 0)
         bench_die("%s", err.text);
     sqlock_lock_free(lock);
@@ -84,8 +97,9 @@ static double cpu_of_us(const pid_t *processes, int n)
     return us;
 }
 
-static void rest(struct bench_held *out, const struct bench_db *db, const pid_t *processes,
-                 int hold_ms)
+/* Returns what the server has done by its end. */
+static struct bench_counts rest(struct bench_held *out, const struct bench_db *db,
+                                const pid_t *processes, int hold_ms)
 {
     static struct cpu_tree server;
     const double s = hold_ms / 1e3;
@@ -102,12 +116,73 @@ static void rest(struct bench_held *out, const struct bench_db *db, const pid_t 
     after = db->client->count(db);
     out->statements_per_s = before.statements < 0 ? -1 : (after.statements - before.statements) / s;
     out->commits_per_s = before.commits < 0 ? -1 : (after.commits - before.commits) / s;
+    return after;
 }
 
 static void count(const struct bench_db *db, int on)
 {
     if (db->client->counting != NULL)
         db->client->counting(db, on);
+}
+
+/* ---- when it comes free ---------------------------------------------------------------------- */
+
+struct line {
+    size_t n;
+    struct place {
+        unsigned char owner[SQLOCK_OWNER_SIZE];
+        int had_it;
+    } places[WAITERS_MOST];
+};
+
+static int add_place(const sqlock_waiter *waiter, void *user)
+{
+    struct line *line = user;
+
+    if (line->n < WAITERS_MOST)
+        memcpy(line->places[line->n].owner, waiter->owner, SQLOCK_OWNER_SIZE);
+    line->n++;
+    return 0;
+}
+
+static int is_at(const struct line *line, size_t i, const struct grant *grant)
+{
+    return memcmp(line->places[i].owner, grant->owner, SQLOCK_OWNER_SIZE) == 0;
+}
+
+/* -1: the line does not show all who were granted the lock. */
+static int out_of_order(struct line *line, const struct grants *grants)
+{
+    int out = 0, passes = 0;
+    size_t first = 0;
+
+    if (line->n != (size_t)grants->n)
+        return -1;
+    for (size_t k = 0; k < line->n; k++) {
+        const struct grant *g = &grants->all[k];
+        size_t i = first;
+
+        while (i < line->n && !is_at(line, i, g))
+            i++;
+        if (i == line->n)
+            return -1;
+        line->places[i].had_it = 1;
+        passes = i == first ? 0 : passes + 1;
+        out += passes > PASSES_MOST || (passes > 0 && k > 0 && g->process != g[-1].process);
+        while (first < line->n && line->places[first].had_it)
+            first++;
+    }
+    return out;
+}
+
+static void note_drain(struct bench_held *out, const struct bench_db *db,
+                       struct bench_counts before)
+{
+    const struct bench_counts after = db->client->count(db);
+    const double n = (double)out->processes * out->threads;
+
+    out->statements_each = before.statements < 0 ? -1 : (after.statements - before.statements) / n;
+    out->commits_each = before.commits < 0 ? -1 : (after.commits - before.commits) / n;
 }
 
 /* ---- all of it ------------------------------------------------------------------------------- */
@@ -157,8 +232,12 @@ struct bench_held bench_hold_up(const struct bench_db *db, int processes, int th
     sqlock_lock *lock = NULL;
     sqlock_error err;
     sqlock *m = NULL;
+    struct bench_counts before;
+    static struct line line;
     int64_t released_at;
 
+    if (processes * threads > WAITERS_MOST)
+        bench_die("more than %d waiters", WAITERS_MOST);
     if (grants == MAP_FAILED)
         bench_die("no shared memory");
     start(children, &result, db, grants);
@@ -167,12 +246,18 @@ struct bench_held bench_hold_up(const struct bench_db *db, int processes, int th
         bench_die("%s", err.text);
     count(db, 1);
     await_waiters(&result, grants, hold_ms);
-    rest(&result, db, children, hold_ms);
-    count(db, 0);
+    before = rest(&result, db, children, hold_ms);
+    line.n = 0;
+    memset(line.places, 0, sizeof line.places);
+    if (sqlock_list_waiters(m, NAME, add_place, &line, &err) != 0)
+        bench_die("%s", err.text);
     released_at = sqlock_now_us();
     if (sqlock_release(lock, &err) != 0)
         bench_die("%s", err.text);
     await_ends(children, &result, grants);
+    note_drain(&result, db, before);
+    count(db, 0);
+    result.out_of_order = out_of_order(&line, grants);
     result.first_us = (double)(grants->first_at - released_at);
     result.all_us = (double)(grants->last_at - released_at);
     sqlock_lock_free(lock);

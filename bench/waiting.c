@@ -131,15 +131,18 @@ static json_t *print_held(const struct bench_db *db, const struct bench_held *h,
     printf(
         "%-9s held for %.0f s, %d waiters in %d process%s: statements a second %.1f, commits "
         "%.1f; %% of a core %.1f, of the server's %.1f; first grant after %.1f ms, the last after "
-        "%.0f ms\n",
+        "%.0f ms, with %.1f statements and %.1f commits for each, %d out of order\n",
         db->name, hold_ms / 1e3, h->processes * h->threads, h->processes,
         h->processes > 1 ? "es" : "", h->statements_per_s, h->commits_per_s, 100 * h->client_cpu,
-        100 * h->server_cpu, h->first_us / 1e3, h->all_us / 1e3);
+        100 * h->server_cpu, h->first_us / 1e3, h->all_us / 1e3, h->statements_each,
+        h->commits_each, h->out_of_order);
     fflush(stdout);
-    return json_pack("{s:i, s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:f}", "processes", h->processes,
-                     "threads", h->threads, "hold_ms", hold_ms, "statements_per_s",
+    return json_pack("{s:i, s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:i}", "processes",
+                     h->processes, "threads", h->threads, "hold_ms", hold_ms, "statements_per_s",
                      h->statements_per_s, "commits_per_s", h->commits_per_s, "cores", h->client_cpu,
-                     "server_cores", h->server_cpu, "first_us", h->first_us, "all_us", h->all_us);
+                     "server_cores", h->server_cpu, "first_us", h->first_us, "all_us", h->all_us,
+                     "statements_each", h->statements_each, "commits_each", h->commits_each,
+                     "out_of_order", h->out_of_order);
 }
 
 static void say(const struct bench_db *db, const char *what, int waiters, double value, double bar)
@@ -155,6 +158,7 @@ static json_t *held_by_processes(const struct bench_db *db, int look)
     const int processes = look ? 2 : 8, hold_ms = look ? 300 : 20000;
     const struct bench_held h = bench_hold_up(db, processes, look ? 4 : 64, hold_ms);
     const int n = processes * h.threads;
+    char text[80];
 
     if (is(db, "mysql"))
         say(db, "statements a second, of a process", n, h.statements_per_s / processes, 20);
@@ -164,6 +168,9 @@ static json_t *held_by_processes(const struct bench_db *db, int look)
         say(db, "statements a second", n, h.statements_per_s, 8);
     if (!bench_is_sqlite(db))
         say(db, "ms to the first grant", n, h.first_us / 1e3, is(db, "mysql") ? 50 : 2);
+    say(db, "statements for each, to all grants", n, h.statements_each, 0);
+    snprintf(text, sizeof text, "%d waiters of a held lock: out of order", n);
+    bench_figure(db->name, text, bench_single(h.out_of_order), BENCH_AT_MOST, 0);
     return print_held(db, &h, hold_ms);
 }
 
