@@ -1,9 +1,22 @@
 /* P8, P9, P21, P23: who is next in line where a lock has several holders. */
 #define SUITE_NEEDS QUEUES
-#include <sqlock/admin.h>
-
 #include "tests/drivers/suite_seats.h"
 #include "tests/drivers/suite_stepped.h"
+
+static int count_waiter(const sqlock_waiter *waiter, void *user)
+{
+    (void)waiter;
+    ++*(int *)user;
+    return 0;
+}
+
+int waiters_of(sqlock *m, const char *name)
+{
+    int n = 0;
+
+    ok(sqlock_list_waiters(m, name, count_waiter, &n, &said));
+    return n;
+}
 
 /* A try is refused by who is next. */
 static bool sees_turn(sqlock *m, const char *name, int64_t mode, sqlock_holder *out)
@@ -21,7 +34,7 @@ static bool sees_turn(sqlock *m, const char *name, int64_t mode, sqlock_holder *
 
 /* Who is next waits until the others have gone. It has no token yet, and is listed as no holder.
  * What it has is soon as short as an offer. */
-static void await_turn(sqlock *m, const char *name, int64_t mode, sqlock_info *out)
+void await_next(sqlock *m, const char *name, int64_t mode, sqlock_info *out)
 {
     sqlock_holder holder = {.size = sizeof holder};
 
@@ -43,7 +56,7 @@ TEST_IF(QUEUES, test_P9_refusal_names_a_shared_holder_and_not_who_is_next, m, ot
     sqlock_info info;
 
     wait_start(&writer);
-    await_turn(m, "door", SQLOCK_SHARED, &info);
+    await_next(m, "door", SQLOCK_SHARED, &info);
     opts.holder = &holder;
     says(SQLOCK_EBUSY, sqlock_acquire(m, "door", &opts, &none, &said));
     assert_int_equal(holder.token, sqlock_lock_token(shared));
@@ -62,7 +75,7 @@ TEST_IF(QUEUES, test_lock_is_held_since_its_grant_and_not_since_the_turn, m, oth
     int64_t given;
 
     wait_start(&writer);
-    await_turn(m, "door", SQLOCK_SHARED, &info);
+    await_next(m, "door", SQLOCK_SHARED, &info);
     sleep_ms(patience_ms(300));
     given = now_us();
     give(shared);
@@ -87,7 +100,7 @@ TEST_IF(QUEUES, test_waiter_that_loses_its_turn_waits_on, m, other)
 
         wait_start(&next);
         for (int n = 0; n < 3; n++) {
-            await_turn(m, "door", held[i], &info);
+            await_next(m, "door", held[i], &info);
             ok(sqlock_break(m, "door", info.holder.token, &said));
         }
         sleep_ms(patience_ms(200));
@@ -125,156 +138,6 @@ TEST_IF(QUEUES, test_P21_shared_ones_come_after_an_exclusive_waiter, m, other)
     assert_ok(reader.code, &reader.err);
     assert_true(sqlock_lock_slot(reader.lock) >= 0);
     give(keep(reader.lock));
-}
-
-enum { DEAD_MS = 3000 }; /* so long a dead waiter may count as one that lives */
-
-static int count_waiter(const sqlock_waiter *waiter, void *user)
-{
-    (void)waiter;
-    ++*(int *)user;
-    return 0;
-}
-
-static int waiters_of(sqlock *m, const char *name)
-{
-    int n = 0;
-
-    ok(sqlock_list_waiters(m, name, count_waiter, &n, &said));
-    return n;
-}
-
-/* Or, in so short a time, not answered. */
-static bool is_busy(sqlock *m, const char *name, const sqlock_acquire_opts *opts)
-{
-    sqlock_lock *none = NULL;
-    int code = sqlock_acquire(m, name, opts, &none, &said);
-
-    return code == SQLOCK_EBUSY || code == SQLOCK_ETIMEOUT || code == SQLOCK_EUNREACH;
-}
-
-/* It would wait, too, if the one that waits did not. least_ms: so long it may be one that is dead.
- * Returns false if that is not so; while a thread waits, no assertion may fail. */
-static bool refused_beside(sqlock *m, int64_t mode, int least_ms, const char *waits_for,
-                           const char *wants)
-{
-    sqlock_acquire_opts opts = mode_opts(mode, patience_ms(10000));
-    sqlock_lock *none = NULL;
-    int64_t begun = sqlock_now_us(), took;
-    int code = sqlock_acquire(m, "port", &opts, &none, &said);
-
-    took = (sqlock_now_us() - begun) / 1000;
-    print_message("%d after %lld ms: %s\n", code, (long long)took, said.text);
-    return code == SQLOCK_EREFUSED && none == NULL && took >= least_ms &&
-           took < patience_ms(least_ms + 3000) && strstr(said.text, waits_for) != NULL &&
-           strstr(said.text, wants) != NULL;
-}
-
-/* Behind an exclusive holder, who goes with neither. */
-TEST_IF(QUEUES, test_P24_what_does_not_go_with_a_waiter_is_refused, m, other)
-{
-    sqlock_acquire_opts same = mode_opts(SQLOCK_SLOTS(2), 200);
-    bool refused, busy = true;
-    sqlock_lock *alone = take(m, "port");
-    struct waiter slot = {.m = other, .name = "port", .opts = mode_opts(SQLOCK_SLOTS(2), 10000)};
-
-    wait_start(&slot);
-    assert_soon(waiters_of(m, "port") == 1, patience_ms(5000));
-    refused = refused_beside(other, SQLOCK_SLOTS(3), DEAD_MS, "2 slots", "3 slots") &&
-              refused_beside(m, SQLOCK_EXCLUSIVE, DEAD_MS, "2 slots", "exclusive");
-    for (int i = 0; i < 2; i++)
-        busy = busy && is_busy(i ? m : other, "port", &same);
-    give(alone);
-    pthread_join(slot.thread, NULL);
-    assert_ok(slot.code, &slot.err);
-    assert_true(refused);
-    assert_true(busy);
-    assert_int_equal(sqlock_lock_slot(slot.lock), 0);
-    give(keep(slot.lock));
-    assert_true(is_free(m, "port"));
-}
-
-/* P8: it may not have left yet, when the next one comes. */
-TEST_IF(QUEUES, test_P24_who_has_given_up_refuses_no_one, m, other)
-{
-    static const int64_t modes[] = {SQLOCK_SLOTS(3), SQLOCK_EXCLUSIVE, SQLOCK_SHARED,
-                                    SQLOCK_SLOTS(5)};
-    sqlock_lock *alone = take(m, "port");
-
-    for (int i = 0; i < 24; i++) {
-        sqlock_acquire_opts opts = mode_opts(modes[i % 4], 60);
-
-        assert_true(is_busy(i % 3 ? other : m, "port", &opts));
-    }
-    give(alone);
-    assert_soon(is_free(m, "port"), patience_ms(3000));
-}
-
-/* It waited with the turn for the shared holder to go, and gives that back. Its own next call came
- * too early. */
-TEST_IF(QUEUES, test_P8_try_is_not_refused_by_a_call_that_has_ended, m, other)
-{
-    sqlock_lock *shared = sit(other, "door", SQLOCK_SHARED);
-    sqlock_acquire_opts alone = mode_opts(SQLOCK_EXCLUSIVE, 60);
-
-    for (int i = 0; i < 10; i++) {
-        assert_true(is_busy(m, "door", &alone));
-        if (try_mode(m, "door", SQLOCK_SHARED) != SQLOCK_OK)
-            fail_msg("%s", said.text);
-    }
-    give(shared);
-}
-
-/* Its row has the kind of those who were here before. They come all at once. */
-TEST(test_P24_those_who_go_together_do_not_refuse_each_other)
-{
-    enum { AT_ONCE = 6, ROUNDS = 16 };
-    struct waiter all[AT_ONCE];
-    int refused = 0;
-
-    for (int round = 0; round < ROUNDS; round++) {
-        for (int i = 0; i < AT_ONCE; i++) {
-            all[i] = (struct waiter){.m = round == 0 ? open_manager(w, NULL) : all[i].m,
-                                     .name = "port",
-                                     .opts = mode_opts(SQLOCK_SLOTS(AT_ONCE + round), 10000)};
-            wait_start(&all[i]);
-        }
-        for (int i = 0; i < AT_ONCE; i++) {
-            pthread_join(all[i].thread, NULL);
-            refused += all[i].code != 0;
-        }
-        for (int i = 0; i < AT_ONCE; i++)
-            if (all[i].code == 0)
-                give(keep(all[i].lock));
-    }
-    assert_int_equal(refused, 0);
-}
-
-/* The one that waits has left the queue. It has the turn, and all slots are taken. */
-TEST_IF(QUEUES, test_P24_what_does_not_go_with_who_is_next_is_refused, m, other)
-{
-    sqlock_lock *holder = sit(m, "port", SQLOCK_SLOTS(1));
-    struct waiter slot = {.m = other, .name = "port", .opts = mode_opts(SQLOCK_SLOTS(1), 10000)};
-    sqlock_info info;
-    bool refused = true;
-    int tried;
-
-    wait_start(&slot);
-    await_turn(m, "port", SQLOCK_SLOTS(1), &info);
-    for (int i = 0; i < 2; i++) {
-        sqlock *of = i ? m : other;
-
-        refused = refused && refused_beside(of, SQLOCK_SLOTS(2), 0, "1 slot", "2 slots") &&
-                  refused_beside(of, SQLOCK_SHARED, 0, "1 slot", "shared") &&
-                  refused_beside(of, SQLOCK_EXCLUSIVE, 0, "1 slot", "exclusive");
-    }
-    tried = try_mode(other, "port", SQLOCK_SLOTS(2));
-    give(holder);
-    pthread_join(slot.thread, NULL);
-    assert_ok(slot.code, &slot.err);
-    give(keep(slot.lock));
-    assert_true(refused);
-    assert_int_equal(tried, SQLOCK_EREFUSED);
 }
 
 /* P8, P23: what it has of the lock meanwhile it gives back. */
@@ -331,7 +194,7 @@ TEST_IF(QUEUES, test_P21_turn_of_a_short_lease_does_not_lapse, m, other)
     int overtakes = 0;
 
     wait_start(&writer);
-    await_turn(m, "door", SQLOCK_SHARED, &info);
+    await_next(m, "door", SQLOCK_SHARED, &info);
     for (int i = 0; i < 350; i++, sleep_ms(10))
         overtakes += try_mode(m, "door", SQLOCK_SHARED) == SQLOCK_OK;
     give(shared);
@@ -350,7 +213,7 @@ TEST_IF(QUEUES, test_P23_turn_of_a_dead_waiter_is_as_short_as_an_offer, m, other
     sqlock_info info;
 
     wait_start(&writer);
-    await_turn(m, "door", SQLOCK_SHARED, &info);
+    await_next(m, "door", SQLOCK_SHARED, &info);
     pthread_join(writer.thread, NULL);
     assert_int_equal(writer.code, SQLOCK_EBUSY);
     give(shared);
