@@ -1537,7 +1537,8 @@ ORDER BY w.name, w.ticket LIMIT :limit;
 -- - in the waiter's grace after a loss: another holder, whose grant this server has lost, may still believe in it.
 -- All else is as in release.
 -- The first step is for an empty queue. There :next needs no place, whatever comes. The second is for the most frequent
--- case: the first in the queue lives, and is of another client. It decides as the fourth does.
+-- case: the first in the queue lives, and is of another client. It decides as the fifth does. The third is for the last
+-- one that waited: no one does any more. It is the release, and spares a new session the plan of the fifth, some ms.
 -- It compares :next in a way that says nothing to the planner: with a NULL it would make a plan anew each time.
 -- An offer waits for the disk, and for a standby. Others see its token as a holder's, and must not see the former holder
 -- again after a failover.
@@ -1592,6 +1593,12 @@ FROM k
 WHERE l.ns = k.ns AND l.name = k.name AND l.kind = 0 AND l.owner = :owner AND l.token = :token
 RETURNING 0, {DONE}, l.ended_token, NULL::bigint, k.t, NULL::bigint, NULL::bytea, NULL::bigint, l.client, l.owner,
     l.token, l.exp - k.t, 0;
+-- :step without next
+UPDATE {lock} l SET owner = NULL, exp = NULL, since = NULL, label = NULL,
+    ended_owner = l.owner, ended_token = l.token, ended_why = {ENDED_RELEASED}, idle_since = {now}
+WHERE l.ns = :ns AND l.name = :name AND l.kind = 0
+  AND l.owner = :owner AND l.token = :token AND l.waiters = 0 AND coalesce(:next, l.owner) = l.owner AND {lazily}
+RETURNING 0, {DONE}, l.token, NULL::bigint, {now};
 -- :step first
 SELECT 1 FROM {lock} l WHERE l.ns = :ns AND l.name = :name AND l.kind = 0 FOR NO KEY UPDATE OFFSET 1;
 -- :step
