@@ -5,7 +5,7 @@
 #include "core/engine/op.h"
 
 #define BEAT_US    INT64_C(1000000)
-#define LOOK_LEAST INT64_C(2000) /* where there are no notifications; also to begin to listen */
+#define LOOK_LEAST INT64_C(1000) /* where there are no notifications; also to begin to listen */
 #define LOOK_MOST  INT64_C(50000)
 #define LOOK_PLACE INT64_C(4000)   /* for each one before the first of ours */
 #define GHOSTS_US  INT64_C(900000) /* looks that come often take those for ghosts that just left */

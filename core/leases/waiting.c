@@ -59,6 +59,7 @@ int waiting_send(sqlock_op *op, int64_t now)
     const sqlock_lock *lock = op->lock;
     sqlock *m = op->m;
     const char *label = lock_label(lock);
+    const int again = op->in_queue != NULL && op->in_queue->sent;
 
     if (op->in_queue != NULL && !queue_is_alive(m, now)) {
         op->phase = ACQUIRE_BEAT;
@@ -77,7 +78,7 @@ int waiting_send(sqlock_op *op, int64_t now)
         value_bytes(lock->name, lock->name_len), value_bytes(lock->owner, sizeof lock->owner),
         value_int(lock_turn_us(lock)), value_int(op->acquire.not_after), value_int(m->grace_us),
         value_bytes(label, strlen(label)), value_bytes(m->queue.client, sizeof m->queue.client),
-        value_int(op->in_queue != NULL), value_int(lock->mode));
+        value_int(op->in_queue != NULL), value_int(lock->mode), value_int(again));
 }
 
 /* What it was granted meanwhile it keeps: the next look shows that. */

@@ -96,7 +96,7 @@ extern "C" {
       SQLOCK_REQ_FORGOTTEN | SQLOCK_REQ_JOINS)                                                     \
     X(WAS_BROKEN, "was_broken", "b:ns b:name i:token", 3, SQLOCK_REQ_READS)                        \
     X(QUEUE, "queue",                                                                              \
-      "b:ns b:name b:owner i:ttl i:not_after i:grace b:label b:client i:waits i:mode", 1,          \
+      "b:ns b:name b:owner i:ttl i:not_after i:grace b:label b:client i:waits i:mode i:again", 1,  \
       SQLOCK_REQ_FORGOTTEN | SQLOCK_REQ_PACES | SQLOCK_REQ_LAZY)                                   \
     X(LEAVE, "leave", "b:ns b:name b:owner i:gives", 1, SQLOCK_REQ_HARMLESS | SQLOCK_REQ_LAZY)     \
     X(BEAT, "beat", "b:client i:alive i:session", 1, SQLOCK_REQ_HARMLESS | SQLOCK_REQ_LAZY)        \

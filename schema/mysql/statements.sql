@@ -1308,6 +1308,18 @@ SELECT 0, {BROKEN} FROM {broken} b WHERE b.ns = :ns AND b.name = :name AND b.tok
 -- TURN: it was granted, but others may have seats. Seats are taken and given up under the lock of this row.
 -- No row: nothing was decided, and the look says why.
 -- act: 0 no grant, 1 granted to this owner, 2 offered to another one.
+-- The first step, on MariaDB, is for who has waited (:again): mostly it was offered the lock, and this takes the offer up.
+-- It is the offer's grant, so its token stays. No guard can stand on it, and the queue does not change. It waits for a
+-- newcomer that has just locked the row, as the second step does.
+-- :step nowait with again
+UPDATE {lock} FORCE INDEX (PRIMARY) SET
+    token = LAST_INSERT_ID(token), exp = (@sqlock_t := {now}) + (@sqlock_ttl := :ttl), ttl = :ttl, label = :label,
+    offered = 0
+WHERE ns = :ns AND name = :name AND kind = 0 AND owner = :owner AND offered = 1 AND exp > {now} AND seats = 0
+  AND NOT (ended_owner <=> :owner AND ended_why = {ENDED_RELEASED}) AND NOT (withdrawn <=> :owner)
+  AND {now} <= :not_after AND :again = 1
+  AND token > (SELECT m.fence_floor FROM {meta} m WHERE m.id = 1 AND {met});
+SELECT 0, {DONE}, LAST_INSERT_ID(), @sqlock_ttl, @sqlock_t FROM DUAL WHERE ROW_COUNT() = 1;
 -- :step often
 START TRANSACTION;
 SELECT MAX(c.token), MAX(c.owner), MAX(c.exp), MAX(c.since), MAX(c.label), MAX(c.client), MAX(c.offered),

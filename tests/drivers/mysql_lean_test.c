@@ -216,7 +216,7 @@ TEST(test_session_that_loses_a_prepared_transaction_goes_on)
         sqlock *m = open_kept(&none);
         sqlock_lock *held = take_for(m, "held", LONG_MS, SQLOCK_NO_RENEW);
         const char *sql =
-            textf("DEALLOCATE PREPARE sqlock_%d_0%s", SQLOCK_STMT_QUEUE, rest ? "_rest" : "");
+            textf("DEALLOCATE PREPARE sqlock_%d_1%s", SQLOCK_STMT_QUEUE, rest ? "_rest" : "");
         int lost = 0;
 
         wait_in_vain(m);

@@ -222,6 +222,7 @@ static sqlock_value parameter(const char *param, const request *r)
         {"next", bytes(r->next, 16)},
         {"waits", integer(r->waits)},
         {"mode", integer(r->mode)},
+        {"again", integer(r->again)},
         {"gives", integer(1)},
         {"alive", integer(60000 * MS)},
         {"session", integer(r->session)},
