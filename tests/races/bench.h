@@ -52,8 +52,9 @@ typedef struct request {
     const unsigned char *next; /* of pass: one more that may get the lock; NULL: no one */
     int64_t seats;             /* of seat: -1, or how many slots there are */
     int64_t turn;              /* of seat: 1: only for who has the turn */
-    int64_t mode;  /* of queue and pass: 0 the lock alone, -1 shared, or of how many slots */
-    int64_t again; /* of queue: 1: it has waited */
+    int64_t mode;   /* of queue and pass: 0 the lock alone, -1 shared, or of how many slots */
+    int64_t again;  /* of queue: 1: it has waited */
+    int64_t called; /* of acquire: 1: it was offered the lock */
     const unsigned char *beside; /* of drain: whose seat is its own; NULL: no one's */
 } request;
 
@@ -136,7 +137,9 @@ char *fill(const char *text);
 script ours(sqlock_stmt stmt);
 script ours_many(sqlock_stmt stmt);
 script written(sqlock_stmt stmt, const char *text);
-script from_step(script s, int step); /* without those before; the first one is 1 */
+script from_step(script s, int step);          /* without those before; the first one is 1 */
+script from_worth(script s, const request *r); /* as drivers send it: without those before that
+                                                  would do nothing for this request */
 /* A copy of s with every `from` replaced; the test fails if there is none, so that a statement
  * which was rewritten cannot leave a test that damages nothing. */
 script changed(script s, const char *from, const char *to);

@@ -223,6 +223,7 @@ static sqlock_value parameter(const char *param, const request *r)
         {"waits", integer(r->waits)},
         {"mode", integer(r->mode)},
         {"again", integer(r->again)},
+        {"called", integer(r->called)},
         {"gives", integer(1)},
         {"alive", integer(60000 * MS)},
         {"session", integer(r->session)},
@@ -248,4 +249,23 @@ int bind_request(sqlock_stmt stmt, const request *r, sqlock_value *v)
         param += strspn(param, " ");
     }
     return texts->n_params;
+}
+
+static bool step_is_vain(const script *s, const request *r)
+{
+    const unsigned flags = s->flags[0];
+    sqlock_value v[MAX_PARAMS], *p = &v[SQLOCK_STEP_PARAM(flags)];
+    bool empty;
+    if (!(flags & (SQLOCK_STEP_WITH | SQLOCK_STEP_WITHOUT)))
+        return false;
+    bind_request(s->stmt, r, v);
+    empty = p->type == SQLOCK_NULL || (p->type == SQLOCK_INT && p->i == 0);
+    return flags & SQLOCK_STEP_WITH ? empty : !empty;
+}
+
+script from_worth(script s, const request *r)
+{
+    while (s.n > 1 && step_is_vain(&s, r))
+        s = from_step(s, 2);
+    return s;
 }
