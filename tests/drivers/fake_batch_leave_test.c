@@ -1,5 +1,6 @@
 /* Many callers' requests in one, on the fake driver: one whose time ends, or who is cancelled,
  * takes no other along. */
+#define SUITE_NEEDS BATCHES
 #include "tests/drivers/fake_batch.h"
 
 TEST_AFTER(begin_crowd, test_P8_follower_whose_time_ends_leaves_its_batch_in_doubt)

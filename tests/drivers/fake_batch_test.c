@@ -1,5 +1,6 @@
 /* Many callers' requests in one, on the fake driver: each gets its own answer, and one that fails
  * takes no other along. */
+#define SUITE_NEEDS BATCHES
 #include "tests/drivers/fake_batch.h"
 
 /* ---- each its own answer --------------------------------------------------------------------- */

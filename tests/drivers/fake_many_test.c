@@ -1,5 +1,6 @@
 /* A list of names, taken by one thread in front of a busy connection: in the batches of others, and
  * with a batch of its own. */
+#define SUITE_NEEDS BATCHES
 #include "tests/drivers/fake_batch.h"
 
 #include <sqlock/many.h>
