@@ -55,12 +55,12 @@ static struct own *connect_to(const char *url, int client)
 
 static void *start(const struct bench_db *db, void *shared, int client)
 {
-    static const Oid acquire[] = {BYTES, BYTES, BYTES, INT, INT, INT, BYTES, INT};
+    static const Oid acquire[] = {BYTES, BYTES, BYTES, INT, INT, INT, BYTES};
     static const Oid release[] = {BYTES, BYTES, BYTES, INT, INT, BOOL};
     struct own *own = connect_to(db->url, client);
 
     (void)shared;
-    prepare(own, "a", db->scripts[SQLOCK_STMT_ACQUIRE].steps[1].sql, 8, acquire);
+    prepare(own, "a", db->scripts[SQLOCK_STMT_ACQUIRE].steps[0].sql, 7, acquire);
     prepare(own, "r", db->scripts[SQLOCK_STMT_RELEASE].steps[0].sql, 6, release);
     return own;
 }
@@ -78,18 +78,16 @@ static void pair(void *arg)
     struct own *own = arg;
     unsigned char owner[SQLOCK_OWNER_SIZE];
     uint64_t ttl = htobe64(BENCH_LEASE_MS * UINT64_C(1000)), not_after = htobe64(INT64_MAX), token;
-    uint64_t grace = 0, seat = 0, called = 0;
-    const char *values[] = {"",           own->name,          (char *)owner,
-                            (char *)&ttl, (char *)&not_after, (char *)&grace,
-                            "bare",       (char *)&called};
-    int lens[] = {0,          (int)strlen(own->name), sizeof owner,
-                  sizeof ttl, sizeof not_after,       sizeof grace,
-                  4,          sizeof called};
-    static const int formats[] = {1, 1, 1, 1, 1, 1, 1, 1};
+    uint64_t grace = 0, seat = 0;
+    const char *values[] = {
+        "", own->name, (char *)owner, (char *)&ttl, (char *)&not_after, (char *)&grace, "bare"};
+    int lens[] = {
+        0, (int)strlen(own->name), sizeof owner, sizeof ttl, sizeof not_after, sizeof grace, 4};
+    static const int formats[] = {1, 1, 1, 1, 1, 1, 1};
     PGresult *res;
 
     bench_owner(owner);
-    res = PQexecPrepared(own->pg, "a", 8, values, lens, formats, 1);
+    res = PQexecPrepared(own->pg, "a", 7, values, lens, formats, 1);
     check(own, res, PGRES_TUPLES_OK);
     if (PQntuples(res) == 0) { /* the first time: sqlock's run has made the row */
         PQclear(res);

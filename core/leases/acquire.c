@@ -38,7 +38,7 @@ static int acquire_send(sqlock_op *op, int64_t now)
                     value_bytes(lock->name, lock->name_len),
                     value_bytes(lock->owner, sizeof lock->owner), value_int(ttl),
                     value_int(op->acquire.not_after), value_int(op->m->grace_us),
-                    value_bytes(label, strlen(label)), value_int(op->acquire.called));
+                    value_bytes(label, strlen(label)));
     op->request.flags = op->acquire.called ? SQLOCK_CALL_LIKELY : 0;
     op->acquire.called = 0;
     return sends;

@@ -50,7 +50,7 @@ extern "C" {
     X(REINCARNATE, "reincarnate", "b:server i:lift i:floor", 1,                                    \
       SQLOCK_REQ_HARMLESS | SQLOCK_REQ_ONCE)                                                       \
     X(LONGEST, "longest", "i:ttl", 1, SQLOCK_REQ_HARMLESS | SQLOCK_REQ_FORGOTTEN)                  \
-    X(ACQUIRE, "acquire", "b:ns b:name b:owner i:ttl i:not_after i:grace b:label i:called", 1,     \
+    X(ACQUIRE, "acquire", "b:ns b:name b:owner i:ttl i:not_after i:grace b:label", 1,              \
       SQLOCK_REQ_FORGOTTEN | SQLOCK_REQ_JOINS | SQLOCK_REQ_PACES)                                  \
     X(GUARDED, "guarded", "b:ns b:name b:owner", 1, SQLOCK_REQ_READS)                              \
     X(RENEW, "renew", "b:ns b:name b:owner i:token i:ttl i:not_after", 1,                          \

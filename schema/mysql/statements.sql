@@ -1309,10 +1309,10 @@ SELECT 0, {BROKEN} FROM {broken} b WHERE b.ns = :ns AND b.name = :name AND b.tok
 -- No row: nothing was decided, and the look says why.
 -- act: 0 no grant, 1 granted to this owner, 2 offered to another one.
 -- The first step, on MariaDB, is for who has waited (:again): mostly it was offered the lock, and this takes the offer up.
--- It is the offer's grant, so its token stays. No guard can stand on it, and the queue does not change. It waits for a
--- newcomer that has just locked the row, as the second step does.
+-- It is the offer's grant, so its token stays. No guard can stand on it, and the queue does not change. It waits for no
+-- row. If a newcomer has just locked this one, the second step waits for that.
 -- :step nowait with again
-UPDATE {lock} FORCE INDEX (PRIMARY) SET
+{at_once} UPDATE {lock} FORCE INDEX (PRIMARY) SET
     token = LAST_INSERT_ID(token), exp = (@sqlock_t := {now}) + (@sqlock_ttl := :ttl), ttl = :ttl, label = :label,
     offered = 0
 WHERE ns = :ns AND name = :name AND kind = 0 AND owner = :owner AND offered = 1 AND exp > {now} AND seats = 0

@@ -239,25 +239,12 @@ SELECT 0, {DONE} FROM (SELECT count(*) FROM g) one;
 -- `drain` has found all seats empty (SEATED). To the owner of the turn it says TURN, which is not yet the lock. While
 -- another one has the turn, `drain` says who holds the lock (SEATED).
 -- A grant is the row that the UPDATE returns. Where none comes, nothing was granted, and nothing will be by this step.
--- The look behind it only says why not, as the row is by then. SKIPPED: others came and went between the two, or have
+-- The second step only says why not, as the row is by then. SKIPPED: others came and went between the two, or have
 -- locked the row. Try again. It costs a refusal one more statement, and a grant none.
--- No row of either: the lock has no row yet. The next step makes it, and does not wait for the disk. A row without a
--- grant may be lost, and the commit of a grant in it takes it to the disk too. Then the two steps come again. A
+-- No row of either: the lock has no row yet. The third step makes it, and does not wait for the disk. A row without a
+-- grant may be lost, and the commit of a grant in it takes it to the disk too. Then the first two steps come again. A
 -- pruner raises the floor before it takes a row away. So a session that finds the row made after that reads the new
 -- floor too.
--- :called: this owner was offered the lock. A step before all others takes the offer up, if it stands. It is the offer's
--- grant, so its token stays. No guard can stand on it. This step waits for the row, which a newcomer may have locked for a
--- moment, to queue. Conditions are tried again then, on the locked row.
--- :step with called
-UPDATE {lock} l SET exp = {now} + :ttl, ttl = :ttl, label = :label, offered = 0
-FROM {meta} m
-WHERE l.ns = :ns AND l.name = :name AND l.kind = 0
-  AND l.owner = :owner AND l.offered = 1 AND l.exp > {now} AND l.seats = 0
-  AND (l.ended_why <> {ENDED_RELEASED} OR (l.ended_owner = :owner) IS NOT TRUE)
-  AND (l.withdrawn = :owner) IS NOT TRUE
-  AND {now} <= :not_after AND :called = 1
-  AND m.id = 1 AND l.token > m.fence_floor AND {known} AND {durable}
-RETURNING 0, {DONE}, l.token, l.ttl, l.exp - l.ttl, l.since;
 -- :step
 WITH k AS (
     SELECT c.ns, c.name, m.fence_floor AS floor, {now} AS t
@@ -316,10 +303,10 @@ WHERE h.ns = :ns AND h.name = :name AND m.id = 1;
 INSERT INTO {lock} (ns, name, token, idle_since)
 SELECT :ns, :name, m.fence_floor, {now} FROM {meta} m WHERE m.id = 1 AND {unwaited}
 ON CONFLICT (ns, name) DO NOTHING;
+-- :step same 1
 -- :step same 2
--- :step same 3
 
--- For many: it decides as the second step does. It answers those that are granted, and those that are held. The others
+-- For many: it decides as the first step does. It answers those that are granted, and those that are held. The others
 -- get no row, and each is sent again alone. It waits for no row, so it is in no deadlock. While all are granted, the
 -- last part does not run.
 -- :array

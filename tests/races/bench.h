@@ -52,9 +52,8 @@ typedef struct request {
     const unsigned char *next; /* of pass: one more that may get the lock; NULL: no one */
     int64_t seats;             /* of seat: -1, or how many slots there are */
     int64_t turn;              /* of seat: 1: only for who has the turn */
-    int64_t mode;   /* of queue and pass: 0 the lock alone, -1 shared, or of how many slots */
-    int64_t again;  /* of queue: 1: it has waited */
-    int64_t called; /* of acquire: 1: it was offered the lock */
+    int64_t mode;  /* of queue and pass: 0 the lock alone, -1 shared, or of how many slots */
+    int64_t again; /* of queue: 1: it has waited */
     const unsigned char *beside; /* of drain: whose seat is its own; NULL: no one's */
 } request;
 

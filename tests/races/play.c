@@ -45,7 +45,7 @@ static void put_parameter(request *r, const char *name, const char *text)
         {"cut", &r->cut, 1},        {"floor", &r->floor, 1},  {"lift", &r->lift, 1},
         {"expected", &r->token, 1}, {"waits", &r->waits, 1},  {"session", &r->session, 1},
         {"seats", &r->seats, 1},    {"turn", &r->turn, 1},    {"mode", &r->mode, 1},
-        {"again", &r->again, 1},    {"called", &r->called, 1}};
+        {"again", &r->again, 1}};
     for (size_t i = 0; i < COUNT(numbers); i++)
         if (strcmp(name, numbers[i].name) == 0) {
             *numbers[i].to = amount(text) * numbers[i].unit;
