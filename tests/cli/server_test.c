@@ -30,7 +30,7 @@ __attribute__((unused)) static void assert_all_work(const char *option)
               "grep -q -- \"$O\" $D/line && . $D/line");
     assert_says(1, "", NULL, "sqlock $G $O release nightly $(cat $D/grant)");
     assert_says(0, "held", "",
-                "sqlock $G $O run --ttl 2s nightly sh -c 'sleep 2.5; sqlock $G $O show nightly'");
+                "sqlock $G $O run --ttl 5s nightly sh -c 'sleep 6; sqlock $G $O show nightly'");
     assert_says(0, "free", "", "sqlock $G $O show nightly; sqlock $G $O ls; sqlock $G $O reap");
 }
 
