@@ -227,12 +227,12 @@ static void swap_pair(void *arg)
 
     snprintf(sql, sizeof sql,
              "START TRANSACTION; "
-             "UPDATE bench_lean SET owner = NULL, expires = DEFAULT WHERE name = 'bench %d' AND "
-             "owner = 'x'; "
-             "UPDATE bench_lean SET owner = 'x', token = LAST_INSERT_ID(token + 1), "
+             "UPDATE bench_lean SET owner = NULL, expires = DEFAULT WHERE name = 'swap %d' AND "
+             "owner = 'c%d'; "
+             "UPDATE bench_lean SET owner = 'c%d', token = LAST_INSERT_ID(token + 1), "
              "expires = UTC_TIMESTAMP(6) + INTERVAL 30 SECOND "
-             "WHERE name = 'bench %d' AND expires <= UTC_TIMESTAMP(6); COMMIT",
-             2 * s->client + s->at, 2 * s->client + is);
+             "WHERE name = 'swap %d' AND expires <= UTC_TIMESTAMP(6); COMMIT",
+             2 * s->client + s->at, s->client, s->client, 2 * s->client + is);
     if (say(s->my, sql) != 1 + (s->at >= 0))
         bench_die("lean loop: the client's names were not swapped");
     s->at = is;

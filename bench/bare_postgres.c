@@ -240,7 +240,7 @@ static void *swap_start(const struct bench_db *db, void *shared, int client)
     s->own = lean_start(db, shared, client);
     s->at = -1;
     for (int i = 0; i < 2; i++)
-        snprintf(s->names[i], sizeof s->names[i], "bench %d", 2 * client + i);
+        snprintf(s->names[i], sizeof s->names[i], "swap %d", 2 * client + i);
     return s;
 }
 

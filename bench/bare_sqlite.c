@@ -262,8 +262,8 @@ static void *swap_start(const struct bench_db *db, void *shared, int client)
 
     own->begin = prepare(own, "BEGIN IMMEDIATE");
     own->commit = prepare(own, "COMMIT");
-    snprintf(own->name, sizeof own->name, "bench %d", 2 * client);
-    snprintf(own->had, sizeof own->had, "bench %d", 2 * client + 1);
+    snprintf(own->name, sizeof own->name, "swap %d", 2 * client);
+    snprintf(own->had, sizeof own->had, "swap %d", 2 * client + 1);
     return own;
 }
 

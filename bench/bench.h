@@ -122,7 +122,8 @@ struct bench_client {
     const struct bench_way *line;
 };
 
-/* The lean loop's table, with two rows for each client: the same on each database. */
+/* The lean loop's table, with two rows for each client, and two for its swaps: the same on each
+ * database. */
 void bench_lean_prepare(const struct bench_db *db, int clients);
 void bench_lean_clean(const struct bench_db *db);
 /* What bench_many() and bench_renew() measure, by the lean statements. */

@@ -8,21 +8,23 @@
 #define NAMES_MAX (2 * BENCH_CLIENTS_MAX)
 #define LIST_SIZE (NAMES_MAX * 16)
 
-/* 'bench 0', 'bench 1' and so on, each with what stands around it. */
-static void list(char *out, const char *before, int n, const char *after)
+/* 'bench 0', 'bench 1' and so on, or another word, each with what stands around it. */
+static void list(char *out, const char *word, const char *before, int n, const char *after)
 {
     size_t len = 0;
 
     for (int i = 0; i < n; i++)
-        len += (size_t)snprintf(out + len, LIST_SIZE - len, "%s%s'bench %d'%s", i > 0 ? ", " : "",
-                                before, i, after);
+        len += (size_t)snprintf(out + len, LIST_SIZE - len, "%s%s'%s %d'%s", i > 0 ? ", " : "",
+                                before, word, i, after);
 }
 
 void bench_lean_prepare(const struct bench_db *db, int clients)
 {
     char sql[BENCH_LEAN_TEXT] = "INSERT INTO bench_lean (name) VALUES ";
 
-    list(sql + strlen(sql), "(", 2 * clients, ")");
+    list(sql + strlen(sql), "bench", "(", 2 * clients, ")");
+    snprintf(sql + strlen(sql), 3, ", ");
+    list(sql + strlen(sql), "swap", "(", 2 * clients, ")");
     db->client->run(db->url, "DROP TABLE IF EXISTS bench_lean");
     db->client->run(db->url, db->client->lean_table);
     db->client->run(db->url, sql);
@@ -37,7 +39,7 @@ void bench_lean_text(char out[BENCH_LEAN_TEXT], const char *text, int n)
 {
     for (; *text != '\0'; text++) {
         if (*text == '@')
-            list(out, "", n, "");
+            list(out, "bench", "", n, "");
         else
             snprintf(out, 2, "%c", *text);
         out += strlen(out);
