@@ -168,9 +168,10 @@ struct place *queue_find(const sqlock *m, const unsigned char owner[SQLOCK_OWNER
     return NULL;
 }
 
+/* Not later than at once, if it was called while this was found out. */
 void place_look_at(struct place *p, int64_t at)
 {
-    if (p->op->parked)
+    if (p->op->parked && !p->called)
         op_wake(p->op, at);
 }
 
@@ -182,8 +183,8 @@ int64_t place_due(const struct place *p, int64_t end, int64_t last)
 
 void place_call(struct place *p)
 {
-    p->called = 1;
     place_look_at(p, 0);
+    p->called = 1;
 }
 
 void queue_take_out(sqlock *m, const void *ns, size_t ns_len, const void *name, size_t name_len,

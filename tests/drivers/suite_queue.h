@@ -22,6 +22,15 @@ static inline void queue_up(struct waiter *t, sqlock *m, int32_t wait_ms)
     wait_queued(before, 1);
 }
 
+/* Behind one of the same manager, which is in the queue. For less than 50 ms it waits there
+ * alone. */
+static inline void queue_up_behind(struct waiter *t, sqlock *m, int32_t wait_ms, int32_t since_ms)
+{
+    *t = (struct waiter){.m = m, .name = "nightly", .opts = wait_opts(wait_ms, 0, 0)};
+    wait_start(t);
+    sleep_ms(since_ms);
+}
+
 static inline void served(struct waiter *t)
 {
     pthread_join(t->thread, NULL);
