@@ -222,6 +222,8 @@ static void lean_pair(void *arg)
 
 /* ---- the same for several names -------------------------------------------------------------- */
 
+#ifdef LIBPQ_HAS_PIPELINING
+
 /* Which of its two names it has, and for whom. */
 struct swapping {
     struct own *own;
@@ -302,6 +304,8 @@ static void swap_pair(void *arg)
     s->at = is;
 }
 
+#endif
+
 static int say(void *arg, const char *sql)
 {
     struct own *own = arg;
@@ -374,7 +378,9 @@ const struct bench_client bench_postgres = {
              .start = lean_start,
              .end = end,
              .pair = lean_pair},
+#ifdef LIBPQ_HAS_PIPELINING
     .lean_swap = {.name = "lean swap", .start = swap_start, .end = swap_end, .pair = swap_pair},
+#endif
     .lean_take = "UPDATE bench_lean SET owner = 'x', token = token + 1, "
                  "expires = clock_timestamp() + interval '30 s' "
                  "WHERE name IN (@) AND expires <= clock_timestamp() RETURNING name, token",

@@ -110,7 +110,8 @@ struct bench_client {
     /* The same, on the table of the lean way beside it, and it does not wait for the disk when it
      * gives the lock back. Without a name: the database cannot. */
     struct bench_way lean_lazy;
-    /* The same table: each pair gives one name back and takes another one, in one commit. */
+    /* The same table: each pair gives one name back and takes another one, in one commit.
+     * Without a name: the client library cannot. */
     struct bench_way lean_swap;
     /* The same for a list of names, for which @ stands, as texts: one statement takes them, one
      * gives them back, one renews them. */
