@@ -221,6 +221,7 @@ kind == "statements" && /^-- :block / {
 kind == "statements" && !ours && (block in instead) { next }
 function step_flags(    i, out) {
     for (i = 3; i <= NF && $i != "same"; i++) {
+        if ($i == "beside" && list == "steps") { beside[block] = count[block, list] + 1; continue }
         if ($i == "gives" && $(i + 1) !~ /^now$/) die("gives what?")
         if ($i ~ /^with(out)?$/ && !((block, $(i + 1)) in number)) die($i " what?")
         if ($i !~ /^(write|durable|aside|look|nowait|often|gives|first|crowded|with|without)$/) die("what is " $i "?")
@@ -268,10 +269,10 @@ END {
     printf "\nstatic const sqlock_script scripts[SQLOCK_STMT_COUNT] = {\n"
     for (b = 1; b <= n_blocks; b++) {
         bl = blocks[b]
-        printf "    [SQLOCK_STMT_%s] = {\"%s\", \"%s\", %d, %d, %d,\n     %s, %s, %s},\n", ids[bl], bl, params[bl],
+        printf "    [SQLOCK_STMT_%s] = {\"%s\", \"%s\", %d, %d, %d,\n     %s, %s, %s, %d},\n", ids[bl], bl, params[bl],
             n_params[bl], count[bl, "steps"] + 0, count[bl, "array_steps"] + 0, flags_of[bl],
             count[bl, "steps"] ? bl "_steps" : "NULL",
-            count[bl, "array_steps"] ? bl "_array_steps" : "NULL"
+            count[bl, "array_steps"] ? bl "_array_steps" : "NULL", beside[bl]
     }
     print "};\n"
     dirs["up"]; dirs["down"]

@@ -226,13 +226,8 @@ static int step_run(struct my_conn *c, struct my_call *call, const sqlock_script
 /* It would do nothing. */
 static int step_is_vain(const struct my_conn *c, const sqlock_step *step, const struct my_batch *b)
 {
-    const sqlock_value *v = &b->values[SQLOCK_STEP_PARAM(step->flags)];
-    const int empty = (step->flags & (SQLOCK_STEP_WITH | SQLOCK_STEP_WITHOUT)) != 0 &&
-                      (v->type == SQLOCK_NULL || (v->type == SQLOCK_INT && v->i == 0));
-
     return ((step->flags & SQLOCK_STEP_NOWAIT) && !c->waits_not) ||
-           ((step->flags & SQLOCK_STEP_WITH) && empty) ||
-           ((step->flags & SQLOCK_STEP_WITHOUT) && !empty);
+           sqlock_step_is_vain(step->flags, b->values);
 }
 
 /* The first step that answers ends the script. Steps before it that did not answer have not done

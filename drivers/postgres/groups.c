@@ -230,14 +230,16 @@ int pg_run_packet(struct pg_conn *c, const struct pg_call *call, const struct pg
     return rc < 0 && packet_is_curable(c, call, parts, n) ? packet_run_once(c, call, parts, n) : rc;
 }
 
-static void groups_name(const struct pg_conn *c, const sqlock_group *groups, size_t n,
-                        struct pg_part *parts)
+/* By which statement: for one request there may be a cheaper one than the array's. */
+static struct pg_step group_step(const struct pg_conn *c, const sqlock_group *group)
 {
-    for (size_t i = 0; i < n; i++) {
-        const sqlock_script *script = &c->scripts[groups[i].stmt];
+    const sqlock_script *script = &c->scripts[group->stmt];
+    const size_t beside = script->beside - 1u;
 
-        parts[i].step = (struct pg_step){groups[i].stmt, 1, 0, 0, script->array_steps[0].sql};
-    }
+    if (group->n == 1 && script->beside > 0 &&
+        !sqlock_step_is_vain(script->steps[beside].flags, group->values))
+        return (struct pg_step){group->stmt, 0, 0, beside, script->steps[beside].sql};
+    return (struct pg_step){group->stmt, 1, 0, 0, script->array_steps[0].sql};
 }
 
 /* Without memory for all parameters nothing is sent. */
@@ -254,7 +256,7 @@ static int groups_begin(struct pg_conn *c, const struct pg_call *call, const sql
         parts[i].params = &params[i];
     }
     for (size_t i = 0; rc == 0 && i < n; i++)
-        rc = pg_params_of(c, call, &groups[i], 1, &params[i]);
+        rc = pg_params_of(c, call, &groups[i], parts[i].step.array, &params[i]);
     if (rc == 0)
         rc = packet_begin(c, call, parts, n);
     for (size_t i = 0; i < n; i++)
@@ -299,7 +301,8 @@ int pg_run_groups(struct pg_conn *c, const struct pg_call *call, const sqlock_gr
         return sqlock_error_set(call->err, SQLOCK_EINVAL, 0, "too many kinds of requests");
     groups[0] = *first;
     memcpy(groups + 1, more->more, more->n_more * sizeof *groups);
-    groups_name(c, groups, n, parts);
+    for (size_t i = 0; i < n; i++)
+        parts[i].step = group_step(c, &groups[i]);
     rc = groups_run_once(c, call, groups, parts, n);
     if (rc < 0 && packet_is_curable(c, call, parts, n))
         rc = groups_run_once(c, call, groups, parts, n);

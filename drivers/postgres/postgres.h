@@ -110,6 +110,7 @@ struct pg_step {
 };
 
 struct pg_params {
+    const sqlock_value *values; /* what they are made of */
     int n;
     const Oid *types; /* the script's, or other_types */
     Oid other_types[PG_PARAMS_MAX];
@@ -241,8 +242,6 @@ int pg_params_types(const sqlock_script *script, Oid **out);
 int pg_params_one(struct pg_params *p, const Oid *types, const sqlock_value *values, int n);
 int pg_params_array(struct pg_params *p, const Oid *types, const sqlock_value *values, int n_params,
                     size_t n);
-/* NULL, or the number 0. */
-int pg_param_is_empty(const struct pg_params *p, unsigned i);
 /* Behind them, for a script that is SQLOCK_REQ_LAZY. */
 void pg_params_add_lazy(struct pg_params *p, int lazy);
 /* Values of any type, for a script that names none. */

@@ -48,7 +48,7 @@ static int step_is(const sqlock_step *step, unsigned flag)
 struct script_steps {
     const sqlock_step *all;
     size_t n;
-    const struct pg_params *params;
+    const sqlock_value *values;
     int packets;  /* several may go in one */
     int joins;    /* and the first one has others behind it in its own */
     size_t begin; /* the first one that is sent */
@@ -57,12 +57,8 @@ struct script_steps {
 /* It would do nothing. */
 static int script_is_vain(const struct script_steps *s, const sqlock_step *step)
 {
-    const int empty = step_is(step, SQLOCK_STEP_WITH | SQLOCK_STEP_WITHOUT) &&
-                      pg_param_is_empty(s->params, SQLOCK_STEP_PARAM(step->flags));
-
     return (step_is(step, SQLOCK_STEP_FIRST) && !s->packets) ||
-           (step_is(step, SQLOCK_STEP_WITH) && empty) ||
-           (step_is(step, SQLOCK_STEP_WITHOUT) && !empty);
+           sqlock_step_is_vain(step->flags, s->values);
 }
 
 /* The first one from number i on that is worth to be sent. */
@@ -131,7 +127,7 @@ static struct script_steps script_steps(const struct pg_conn *c, const sqlock_sc
     struct script_steps s = {
         .all = array ? script->array_steps : script->steps,
         .n = array ? script->n_array_steps : script->n_steps,
-        .params = p,
+        .values = p->values,
         .packets = packets,
         .joins = packets && stmt < SQLOCK_STMT_COUNT &&
                  ((c->looked[stmt] && !c->likely) || (script->flags & SQLOCK_REQ_ONCE)),

@@ -60,6 +60,7 @@ static int value_fits(const sqlock_value *v, Oid type)
 /* It touches no more of the arrays than it needs: they are large. */
 int pg_params_one(struct pg_params *p, const Oid *types, const sqlock_value *values, int n)
 {
+    p->values = values;
     p->n = n;
     p->n_owned = 0;
     p->types = types;
@@ -79,11 +80,6 @@ int pg_params_one(struct pg_params *p, const Oid *types, const sqlock_value *val
         }
     }
     return 0;
-}
-
-int pg_param_is_empty(const struct pg_params *p, unsigned i)
-{
-    return p->data[i] == NULL || (p->types[i] == OID_INT8 && p->ints[i] == 0);
 }
 
 void pg_params_add_lazy(struct pg_params *p, int lazy)
@@ -163,6 +159,7 @@ static int array_build(const sqlock_value *values, size_t stride, size_t n, Oid 
 int pg_params_array(struct pg_params *p, const Oid *types, const sqlock_value *values, int n_params,
                     size_t n)
 {
+    p->values = values;
     p->n = n_params;
     p->n_owned = 0;
     p->types = p->other_types;
@@ -199,6 +196,7 @@ int pg_params_loose(struct pg_params *p, const sqlock_value *values, int n)
 {
     int rc = 0;
 
+    p->values = values;
     p->n = p->n_owned = 0;
     p->types = p->other_types;
     if (n > PG_PARAMS_MAX)

@@ -71,6 +71,9 @@ typedef struct sqlock_script {
     const sqlock_step *steps;       /* for one request */
     const sqlock_step *array_steps; /* for many: each parameter is an array, with an element for
                                        each request */
+    /* The number of a step, from 1, that a driver may send in place of the array's for one request
+     * beside others of other kinds: it waits for no row either. 0: there is none. */
+    uint8_t beside;
 } sqlock_script;
 
 /* A migration: the statements of migrations/<dialect>/NNN_name.{up,down}.sql. */

@@ -137,6 +137,18 @@ typedef struct sqlock_call {
     size_t n_more;
 } sqlock_call;
 
+/* A step with these flags would do nothing for a request with these values, for it is one WITH a
+ * parameter that is NULL or 0, or WITHOUT one that is not. */
+static inline int sqlock_step_is_vain(unsigned flags, const sqlock_value *values)
+{
+    const sqlock_value *v = &values[SQLOCK_STEP_PARAM(flags)];
+
+    if (!(flags & (SQLOCK_STEP_WITH | SQLOCK_STEP_WITHOUT)))
+        return 0;
+    return (v->type == SQLOCK_NULL || (v->type == SQLOCK_INT && v->i == 0)) ==
+           ((flags & SQLOCK_STEP_WITH) != 0);
+}
+
 typedef struct sqlock_adopter sqlock_adopter; /* sqlock/adopt.h */
 
 /* Each slot fails with a negative SQLOCK_E code and fills *err, which is never NULL here. For an

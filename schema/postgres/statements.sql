@@ -42,6 +42,8 @@
 -- :define gone 3600000000
 -- How long it counts that someone has said where it waits with the turn.
 -- :define stood 60000000
+-- The row l after its release.
+-- :define freed owner = NULL, exp = NULL, since = NULL, label = NULL, ended_owner = l.owner, ended_token = l.token, ended_why = {ENDED_RELEASED}, idle_since = {now}
 -- Larger than any ticket of a queue.
 -- :define last_ticket 9223372036854775807
 -- When the server was started.
@@ -245,7 +247,7 @@ SELECT 0, {DONE} FROM (SELECT count(*) FROM g) one;
 -- grant may be lost, and the commit of a grant in it takes it to the disk too. Then the first two steps come again. A
 -- pruner raises the floor before it takes a row away. So a session that finds the row made after that reads the new
 -- floor too.
--- :step
+-- :step beside
 WITH k AS (
     SELECT c.ns, c.name, m.fence_floor AS floor, {now} AS t
     FROM {lock} c, {meta} m
@@ -385,7 +387,7 @@ FROM w;
 -- would last for as long as the step. Always one row for each request. As in acquire, the second step only says why
 -- nothing was renewed.
 -- While all of an array are renewed, its last part does not run.
--- :step
+-- :step beside
 WITH k AS (
     SELECT c.ns, c.name, {now} AS t
     FROM {lock} c
@@ -445,15 +447,15 @@ WHERE (SELECT count(*) FROM g) < (SELECT count(*) FROM i)
 -- Always one row. As in acquire, the third step only says why nothing was freed. SKIPPED: look again. QUEUED: others
 -- wait, so send `pass`. If the release was sent before, by a `pass` whose answer was lost, this names the next holder.
 -- A seat's release names who has the turn, and may wait for the seat. Whom this snapshot does not show looks soon.
+-- The step behind the look waits for no row, for a release beside other requests in one packet. Alone no release comes
+-- that far.
 -- :step without seat
-UPDATE {lock} l SET owner = NULL, exp = NULL, since = NULL, label = NULL,
-    ended_owner = l.owner, ended_token = l.token, ended_why = {ENDED_RELEASED}, idle_since = {now}
+UPDATE {lock} l SET {freed}
 WHERE l.ns = :ns AND l.name = :name AND l.kind = 0
   AND l.owner = :owner AND l.token = :token AND l.waiters = 0 AND :seat = 0 AND {lazily}
 RETURNING 0, {DONE}, l.token, NULL::bigint, {now};
 -- :step with seat
-UPDATE {lock} l SET owner = NULL, exp = NULL, since = NULL, label = NULL,
-    ended_owner = l.owner, ended_token = l.token, ended_why = {ENDED_RELEASED}, idle_since = {now}
+UPDATE {lock} l SET {freed}
 WHERE l.ns = :ns AND l.name = :name AND l.kind = 0
   AND l.owner = :owner AND l.token = :token AND l.waiters = 0 AND :seat = 1 AND {lazily}
 RETURNING 0, {DONE}, l.token, NULL::bigint, {now}, NULL::bigint, NULL::bytea, NULL::bigint,
@@ -470,6 +472,17 @@ SELECT 0,
        h.token, h.exp - {now}, {now}, NULL::bigint, NULL::bytea, NULL::bigint,
        h.client, h.owner
 FROM (VALUES (1)) one LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
+-- :step beside without seat
+WITH k AS (
+    SELECT 1 FROM {lock} c
+    WHERE c.ns = :ns AND c.name = :name AND c.kind = 0
+      AND c.owner = :owner AND c.token = :token AND c.waiters = 0 AND :seat = 0 AND {lazily}
+    FOR NO KEY UPDATE SKIP LOCKED
+)
+UPDATE {lock} l SET {freed}
+FROM k
+WHERE l.ns = :ns AND l.name = :name AND l.owner = :owner AND l.token = :token AND l.waiters = 0
+RETURNING 0, {DONE}, l.token, NULL::bigint, {now};
 
 -- For many: it answers those that it frees, and steps over locked rows.
 -- :array
@@ -482,8 +495,7 @@ WITH i AS (
     WHERE c.kind = 0 AND c.owner = i.owner AND c.token = i.token AND c.waiters = 0
     FOR NO KEY UPDATE OF c SKIP LOCKED
 )
-UPDATE {lock} l SET owner = NULL, exp = NULL, since = NULL, label = NULL,
-    ended_owner = l.owner, ended_token = l.token, ended_why = {ENDED_RELEASED}, idle_since = {now}
+UPDATE {lock} l SET {freed}
 FROM k
 WHERE l.ns = k.ns AND l.name = k.name AND l.kind = 0 AND l.owner = k.owner AND l.token = k.token AND l.waiters = 0
   AND (SELECT {lazily})
@@ -1594,8 +1606,7 @@ WHERE l.ns = k.ns AND l.name = k.name AND l.kind = 0 AND l.owner = :owner AND l.
 RETURNING 0, {DONE}, l.ended_token, NULL::bigint, k.t, NULL::bigint, NULL::bytea, NULL::bigint, l.client, l.owner,
     l.token, l.exp - k.t, 0;
 -- :step without next
-UPDATE {lock} l SET owner = NULL, exp = NULL, since = NULL, label = NULL,
-    ended_owner = l.owner, ended_token = l.token, ended_why = {ENDED_RELEASED}, idle_since = {now}
+UPDATE {lock} l SET {freed}
 WHERE l.ns = :ns AND l.name = :name AND l.kind = 0
   AND l.owner = :owner AND l.token = :token AND l.waiters = 0 AND coalesce(:next, l.owner) = l.owner AND {lazily}
 RETURNING 0, {DONE}, l.token, NULL::bigint, {now};
@@ -1680,8 +1691,7 @@ WHERE l.ns = :ns AND l.name = :name AND l.kind = 0 AND l.owner = :owner AND l.to
 RETURNING 0, {DONE}, s.token, NULL::bigint, s.t, NULL::bigint, NULL::bytea, (SELECT j.place FROM j), h.client, h.owner,
     l.token, l.exp - s.t, CASE WHEN l.seats <> 0 THEN 0 ELSE h.passed END;
 -- :step
-UPDATE {lock} l SET owner = NULL, exp = NULL, since = NULL, label = NULL,
-    ended_owner = l.owner, ended_token = l.token, ended_why = {ENDED_RELEASED}, idle_since = {now}
+UPDATE {lock} l SET {freed}
 WHERE l.ns = :ns AND l.name = :name AND l.kind = 0
   AND l.owner = :owner AND l.token = :token AND {lazily}
 RETURNING 0, {DONE}, l.token, NULL::bigint, {now}, NULL::bigint, NULL::bytea, NULL::bigint,

@@ -1,6 +1,7 @@
 /* One lock back and another one taken, in one call. */
 #include <sqlock/admin.h>
 
+#include "tests/drivers/suite_in_transaction.h"
 #include "tests/drivers/suite_many.h"
 
 static int swap(sqlock *m, sqlock_lock **lock, const char *name, int *released)
@@ -84,6 +85,43 @@ TEST_AFTER(begin_list, test_P5_swap_whose_reply_is_lost_has_done_both, m, other)
         assert_int_equal(try_once(other, list.names[1]), SQLOCK_EBUSY);
         ok(end_all(1));
     }
+}
+
+struct swapper {
+    sqlock *m;
+    sqlock_lock *lock;
+    int rc, released;
+};
+
+static void *swap_for_next(void *arg)
+{
+    struct swapper *s = arg;
+    sqlock_acquire_opts o = quick_opts(0);
+    sqlock_error err;
+
+    s->rc = sqlock_swap(s->m, &s->lock, "next", &o, &s->released, &err);
+    return NULL;
+}
+
+/* The release waits for the row alone: what goes in one packet with it waits for nothing. */
+TEST_WITH(MANY_WRITERS | ADOPTION, begin_app,
+          test_P25_swap_out_of_a_locked_row_takes_the_next_at_once, m, other)
+{
+    struct swapper s = {.m = m, .released = -1};
+    pthread_t thread;
+
+    give(take(m, "next"));
+    s.lock = forget(take_for(m, "ours", 60000, SQLOCK_NO_RENEW));
+    app_exec(g.app, g.side->begins[0],
+             "SELECT 1 FROM sqlock_lock WHERE ns = '' AND name = 'ours' FOR UPDATE");
+    assert_int_equal(pthread_create(&thread, NULL, swap_for_next, &s), 0);
+    assert_soon(token_in_the_row(other, "next") != 0, patience_ms(1500));
+    app_exec(g.app, "COMMIT");
+    pthread_join(thread, NULL);
+    assert_int_equal(s.rc, SQLOCK_OK);
+    assert_int_equal(s.released, SQLOCK_OK);
+    assert_true(is_free(other, "ours"));
+    give(s.lock);
 }
 
 CORE_TEST(test_swap_with_a_wrong_argument_keeps_the_lock, a, b)

@@ -252,14 +252,9 @@ int bind_request(sqlock_stmt stmt, const request *r, sqlock_value *v)
 
 static bool step_is_vain(const script *s, const request *r)
 {
-    const unsigned flags = s->flags[0];
-    sqlock_value v[MAX_PARAMS], *p = &v[SQLOCK_STEP_PARAM(flags)];
-    bool empty;
-    if (!(flags & (SQLOCK_STEP_WITH | SQLOCK_STEP_WITHOUT)))
-        return false;
+    sqlock_value v[MAX_PARAMS];
     bind_request(s->stmt, r, v);
-    empty = p->type == SQLOCK_NULL || (p->type == SQLOCK_INT && p->i == 0);
-    return flags & SQLOCK_STEP_WITH ? empty : !empty;
+    return sqlock_step_is_vain(s->flags[0], v);
 }
 
 script from_worth(script s, const request *r)
