@@ -37,11 +37,18 @@ static int entry_of(const struct bench_comparison *c, const struct bench_way *wa
     return -1;
 }
 
+static int entry_of_redis(const struct bench_comparison *c)
+{
+    const struct bench_peer *redis = bench_peer_named("redis-always");
+
+    return redis != NULL ? entry_of(c, redis->line) : -1;
+}
+
 /* What two commits and a notification take is less than that. */
 static void judge_beside_lean(const struct bench_db *db, const struct bench_comparison *c,
                               int waiters)
 {
-    const int lean = entry_of(c, db->client->line), redis = entry_of(c, &bench_redis_line);
+    const int lean = entry_of(c, db->client->line), redis = entry_of_redis(c);
 
     if (db->client->line == NULL)
         return;
@@ -55,7 +62,7 @@ static void judge_beside_redis(const struct bench_db *db, const struct bench_com
 {
     const double postgres = waiters == 1 ? 1.2 : 1.3;
     const double p50 = is(db, "postgres") ? postgres : is(db, "mysql") ? 2 : 0;
-    const int redis = entry_of(c, &bench_redis_line);
+    const int redis = entry_of_redis(c);
     struct bench_ratio of_p50 = bench_single(-1), of_p99 = bench_single(-1);
 
     if (redis >= 0) {
