@@ -47,7 +47,7 @@
 -- Larger than any ticket of a queue.
 -- :define last_ticket 9223372036854775807
 -- When the server was started.
--- :define started (extract(epoch from pg_postmaster_start_time()) * 1000000)::bigint::text
+-- :define started (date_part('epoch', pg_postmaster_start_time()) * 1000000)::bigint::text
 -- What a session, or the client of a pooler, can see change during its life:
 -- - the meta table's number: a dump that is put back has another one;
 -- - the timeline: it rises with each promotion;
