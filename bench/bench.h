@@ -239,6 +239,17 @@ struct bench_held {
 };
 struct bench_held bench_hold_up(const struct bench_db *db, int processes, int threads, int hold_ms);
 
+/* How long a waiter has waited for a lock behind the end of its lease, so many times: the holder
+ * does not renew it, as if it had died. */
+void bench_take_over(const struct bench_db *db, double *out_ms, int times);
+
+/* What each of so many requests without a thread takes of its process while it waits. */
+struct bench_parked {
+    int requests;
+    double bytes, descriptors;
+};
+struct bench_parked bench_park(const struct bench_db *db, int requests);
+
 struct bench_leases {
     int leases, lease_ms;
     int held;                /* at the end */

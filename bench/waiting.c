@@ -8,6 +8,7 @@
 #include "bench/line.h"
 
 #define LOOK_WAITERS 8
+#define TAKEN_OVER   40
 
 static int is(const struct bench_db *db, const char *name)
 {
@@ -191,6 +192,39 @@ static json_t *held_by_threads(const struct bench_db *db, int look)
     return print_held(db, &h, hold_ms);
 }
 
+/* ---- a holder that died, and requests without a thread ----------------------------------------
+ */
+
+static json_t *take_over(const struct bench_db *db, int look)
+{
+    double ms[TAKEN_OVER];
+    const int times = look ? 3 : TAKEN_OVER;
+    struct bench_ratio late;
+    double p99;
+
+    bench_take_over(db, ms, times);
+    p99 = bench_percentile(ms, (size_t)times, 0.99);
+    late = bench_ratio_of(ms, times);
+    bench_figure(db->name, "a dead holder's lease ended: ms to the next grant, p50", late,
+                 BENCH_NO_BAR, 0);
+    bench_figure(db->name, "a dead holder's lease ended: ms to the next grant, p99",
+                 bench_single(p99), BENCH_AT_MOST, 50);
+    return json_pack("{s:i, s:f, s:f}", "times", times, "p50_ms", late.median, "p99_ms", p99);
+}
+
+static json_t *parked(const struct bench_db *db, int look)
+{
+    const struct bench_parked p = bench_park(db, look ? 50 : 1000);
+    char text[80];
+
+    snprintf(text, sizeof text, "%d requests wait: bytes each", p.requests);
+    bench_figure(db->name, text, bench_single(p.bytes), BENCH_AT_MOST, 600);
+    snprintf(text, sizeof text, "%d requests wait: descriptors each", p.requests);
+    bench_figure(db->name, text, bench_single(p.descriptors), BENCH_AT_MOST, 0);
+    return json_pack("{s:i, s:f, s:f}", "requests", p.requests, "bytes", p.bytes, "descriptors",
+                     p.descriptors);
+}
+
 json_t *bench_measure_waiting(const struct bench_db *db, const struct bench_settings *s)
 {
     static const int waiters[] = {1, 8, 64};
@@ -200,7 +234,8 @@ json_t *bench_measure_waiting(const struct bench_db *db, const struct bench_sett
     for (size_t i = 0; i < sizeof waiters / sizeof *waiters; i++)
         if (!look || waiters[i] <= LOOK_WAITERS)
             json_array_append_new(lines, hand_over(db, waiters[i], s));
-    return json_pack("{s:o, s:o, s:o, s:o}", "hand_overs", lines, "fairness", fairness(db, s),
-                     "held", held_by_processes(db, look), "held_by_threads",
-                     held_by_threads(db, look));
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "hand_overs", lines, "fairness",
+                     fairness(db, s), "held", held_by_processes(db, look), "held_by_threads",
+                     held_by_threads(db, look), "take_over", take_over(db, look), "parked",
+                     parked(db, look));
 }
