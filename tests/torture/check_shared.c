@@ -60,9 +60,9 @@ struct turn {
 };
 
 struct slots {
-    struct span *spans; /* names one after the other */
+    struct span *spans; /* names one after the other, and of each name the servers */
     int64_t n_spans;
-    struct turn *turns; /* of the name that is looked at */
+    struct turn *turns; /* of those that are looked at */
     int64_t *open;      /* spans that have begun, in no order */
     int64_t n_open;
     struct grant **past; /* whose spans have ended, and may still be there */
@@ -169,7 +169,7 @@ static void close_span(struct slots *s, int64_t span)
     s->past[s->n_past++] = s->spans[span].grant;
 }
 
-/* The spans of one name. */
+/* The spans of one name, on one server. */
 static void sweep_name(struct book *b, struct slots *s, int64_t from, int64_t to)
 {
     int64_t n = 0;
@@ -218,11 +218,12 @@ static void add_guard(const struct book *b, struct slots *s, struct grant *g, co
         add_span(b, s, g, e, e->invoke_us, e->deadline_us);
 }
 
-static int by_name(const void *a, const void *b)
+/* Servers that live at the same time each have slots of their own. */
+static int by_place(const void *a, const void *b)
 {
     const struct span *x = a, *y = b;
 
-    return order(x->grant->name, y->grant->name);
+    return order(x->grant->name, y->grant->name) ?: order(x->grant->side, y->grant->side);
 }
 
 static void collect_spans(struct book *b, struct slots *s)
@@ -233,7 +234,7 @@ static void collect_spans(struct book *b, struct slots *s)
     for (int64_t i = 0; i < b->n; i++)
         if (b->grant_of[i] && kind_of(b, b->grant_of[i]->name).slots > 1)
             add_guard(b, s, b->grant_of[i], &b->events[i]);
-    qsort(s->spans, (size_t)s->n_spans, sizeof *s->spans, by_name);
+    qsort(s->spans, (size_t)s->n_spans, sizeof *s->spans, by_place);
 }
 
 void check_slots(struct book *b)
@@ -247,7 +248,7 @@ void check_slots(struct book *b)
 
     collect_spans(b, &s);
     for (int64_t i = 1; i <= s.n_spans; i++)
-        if (i == s.n_spans || s.spans[i].grant->name != s.spans[from].grant->name) {
+        if (i == s.n_spans || by_place(&s.spans[i], &s.spans[from]) != 0) {
             sweep_name(b, &s, from, i);
             from = i;
         }
