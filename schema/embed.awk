@@ -269,10 +269,10 @@ END {
     printf "\nstatic const sqlock_script scripts[SQLOCK_STMT_COUNT] = {\n"
     for (b = 1; b <= n_blocks; b++) {
         bl = blocks[b]
-        printf "    [SQLOCK_STMT_%s] = {\"%s\", \"%s\", %d, %d, %d,\n     %s, %s, %s, %d},\n", ids[bl], bl, params[bl],
+        printf "    [SQLOCK_STMT_%s] = {\"%s\", \"%s\", %d, %d, %d,\n     %s, %d, %s, %s},\n", ids[bl], bl, params[bl],
             n_params[bl], count[bl, "steps"] + 0, count[bl, "array_steps"] + 0, flags_of[bl],
-            count[bl, "steps"] ? bl "_steps" : "NULL",
-            count[bl, "array_steps"] ? bl "_array_steps" : "NULL", beside[bl]
+            beside[bl], count[bl, "steps"] ? bl "_steps" : "NULL",
+            count[bl, "array_steps"] ? bl "_array_steps" : "NULL"
     }
     print "};\n"
     dirs["up"]; dirs["down"]

@@ -80,7 +80,7 @@ static void packet_keep(struct pg_conn *c, PGresult *res)
     size_t n = c->at.n_answers;
     int failed = n > 0 && !pg_result_is_success(c->at.answers[n - 1]);
 
-    if (failed || n == PG_GROUPS_MAX)
+    if (failed || n > PG_GROUPS_MAX)
         PQclear(res);
     else
         c->at.answers[c->at.n_answers++] = res;
@@ -234,9 +234,9 @@ int pg_run_packet(struct pg_conn *c, const struct pg_call *call, const struct pg
 static struct pg_step group_step(const struct pg_conn *c, const sqlock_group *group)
 {
     const sqlock_script *script = &c->scripts[group->stmt];
-    const size_t beside = script->beside - 1u;
+    const size_t beside = script->beside - 1u; /* none: larger than all */
 
-    if (group->n == 1 && script->beside > 0 &&
+    if (group->n == 1 && beside < PG_STEPS_MAX &&
         !sqlock_step_is_vain(script->steps[beside].flags, group->values))
         return (struct pg_step){group->stmt, 0, 0, beside, script->steps[beside].sql};
     return (struct pg_step){group->stmt, 1, 0, 0, script->array_steps[0].sql};

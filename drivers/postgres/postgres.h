@@ -60,7 +60,8 @@ struct pg_conn {
         PGresult *kept; /* of the present statement */
         int piped;      /* all of a packet has been sent */
         size_t n_answers;
-        PGresult *answers[PG_GROUPS_MAX]; /* of a packet: the first failure is the last of them */
+        PGresult
+            *answers[PG_GROUPS_MAX + 1]; /* of a packet: the first failure is the last of them */
     } at;
     int64_t answered; /* when the last one was done */
     const sqlock_script *scripts;

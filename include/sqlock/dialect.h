@@ -68,12 +68,12 @@ typedef struct sqlock_script {
     uint8_t n_steps;                /* 0: the driver does without this request */
     uint8_t n_array_steps;          /* 0: the requests of a batch run one after the other */
     uint8_t flags;                  /* SQLOCK_REQ_..., what the request is (sqlock/request.h) */
-    const sqlock_step *steps;       /* for one request */
-    const sqlock_step *array_steps; /* for many: each parameter is an array, with an element for
-                                       each request */
     /* The number of a step, from 1, that a driver may send in place of the array's for one request
      * beside others of other kinds: it waits for no row either. 0: there is none. */
     uint8_t beside;
+    const sqlock_step *steps;       /* for one request */
+    const sqlock_step *array_steps; /* for many: each parameter is an array, with an element for
+                                       each request */
 } sqlock_script;
 
 /* A migration: the statements of migrations/<dialect>/NNN_name.{up,down}.sql. */

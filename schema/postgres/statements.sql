@@ -387,7 +387,7 @@ FROM w;
 -- would last for as long as the step. Always one row for each request. As in acquire, the second step only says why
 -- nothing was renewed.
 -- While all of an array are renewed, its last part does not run.
--- :step beside
+-- :step
 WITH k AS (
     SELECT c.ns, c.name, {now} AS t
     FROM {lock} c
