@@ -40,7 +40,7 @@ static bool says_guards(const struct book *b)
 }
 
 /* Who was granted the name, having asked for it since, was not kept out any more. Shared holders,
- * and those of other slots, are not kept out anyway. */
+ * those of other slots, and those of another server are not kept out anyway. */
 static int64_t first_grant_since(const struct book *b, const struct event *guard)
 {
     int64_t first = NEVER;
@@ -49,8 +49,8 @@ static int64_t first_grant_since(const struct book *b, const struct event *guard
         return NEVER;
     for (int64_t i = book_at(b, guard->name, 0);
          i < b->n_grants && b->grants[i].name == guard->name; i++)
-        if (!b->grants[i].shared && b->grants[i].sent_us > guard->invoke_us &&
-            b->grants[i].start_us < first)
+        if (!b->grants[i].shared && b->grants[i].side == side_of(b, guard->process) &&
+            b->grants[i].sent_us > guard->invoke_us && b->grants[i].start_us < first)
             first = b->grants[i].start_us;
     return first;
 }
