@@ -182,9 +182,11 @@ $(BUILD)/libsqlock-sqlite.$(SO): private LINK_SHARED += -Wl,-z,nodelete
 
 # ---- the command ---------------------------------------------------------------------------------
 # It is linked with libsqlock alone, and opens drivers by their soname. In build/ it finds them beside
-# itself; once installed, where the system keeps libraries. A sanitizer calls dlopen() from its own
-# library, so the path must count for all libraries (RPATH), not only for the command's own calls.
+# itself; once installed, in the lib beside its folder, so that cron needs no LD_LIBRARY_PATH, or where the
+# system keeps libraries. A sanitizer calls dlopen() from its own library, so the path must count for all
+# libraries (RPATH), not only for the command's own calls.
 
+$(BUILD)/installed/sqlock: rpath := -Wl,-rpath,'$$ORIGIN/../lib'
 $(BUILD)/sqlock: rpath := -Wl,-rpath,'$$ORIGIN' $(if $(SAN),-Xlinker --disable-new-dtags)
 $(BUILD)/sqlock $(BUILD)/installed/sqlock: $(call objects,cli/*.c cli/*/*.c recipes/*.c) $(BUILD)/libsqlock.$(SO)
 	@mkdir -p $(@D)

@@ -73,7 +73,8 @@ SQLOCK_API SQLOCK_CHECKED int sqlock_end_each(sqlock_lock **locks, size_t n, int
  * Where the driver sends each kind of request by itself, it is two commits: on MySQL before 8.0.1,
  * and with MySQL's own client library.
  * Ownership: *lock is freed, and becomes the handle of name, or NULL, as with sqlock_acquire().
- *            *out_released, if out_released is not NULL, is what sqlock_lock_end() would have returned.
+ *            *out_released, if out_released is not NULL, is what sqlock_lock_end() would have returned;
+ *            before any I/O it is not touched.
  * Threads:   any; *lock is used by no other thread meanwhile.
  * Returns:   what sqlock_acquire() returns. If that is before any I/O, *lock is still held, and its
  *            handle stays. So it is after:

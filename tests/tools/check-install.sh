@@ -110,7 +110,12 @@ migrate_on_mysql()
 
 for driver in $BUILT_DRIVERS; do
     case $driver in
-    sqlite) migrate_with sqlite "sqlite:$dir/migrated.db" sqlite3 -bail "$dir/migrated.db" ;;
+    sqlite)
+        migrate_with sqlite "sqlite:$dir/migrated.db" sqlite3 -bail "$dir/migrated.db"
+        # As cron starts it.
+        env -i "$dir/shared/bin/sqlock" -U "sqlite:$dir/cron.db" migrate up >"$dir/log" 2>&1 ||
+            complain "it does not find its libraries by itself: $(cat "$dir/log")"
+        ;;
     postgres) migrate_on_postgres ;;
     mysql) migrate_on_mysql ;;
     esac
