@@ -4,12 +4,15 @@
 
 enum { DEAD_MS = 3000 }; /* so long a dead waiter may count as one that lives */
 
-/* Or, in so short a time, not answered. */
+/* Or, in so short a time, not answered: then there may be a handle, which withdraws the request. */
 static bool is_busy(sqlock *m, const char *name, const sqlock_acquire_opts *opts)
 {
-    sqlock_lock *none = NULL;
-    int code = sqlock_acquire(m, name, opts, &none, &said);
+    sqlock_lock *unsure = NULL;
+    int code = sqlock_acquire(m, name, opts, &unsure, &said);
+    sqlock_error ignored;
 
+    if (code == SQLOCK_EUNSURE)
+        return sqlock_lock_end(&unsure, &ignored) != SQLOCK_EINVAL;
     return code == SQLOCK_EBUSY || code == SQLOCK_ETIMEOUT || code == SQLOCK_EUNREACH;
 }
 
