@@ -60,8 +60,8 @@ struct pg_conn {
         PGresult *kept; /* of the present statement */
         int piped;      /* all of a packet has been sent */
         size_t n_answers;
-        PGresult
-            *answers[PG_GROUPS_MAX + 1]; /* of a packet: the first failure is the last of them */
+        /* of a packet: the first failure is the last of them, also that of its commit */
+        PGresult *answers[PG_GROUPS_MAX + 1];
     } at;
     int64_t answered; /* when the last one was done */
     const sqlock_script *scripts;
