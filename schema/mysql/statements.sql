@@ -1659,9 +1659,10 @@ FROM (SELECT 1 AS one) o LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
 -- Guards keep it out as in acquire. If only the lock's row was changed, nothing is lost but a token.
 -- The token is drawn where the lock's row is judged, by IF: an AND goes on behind a condition that is NULL, and two seats
 -- would be changed without the lock's row.
--- The second step refuses, without a lock, whoever comes while another one has the lock or its turn, or others wait. Many
--- that try would otherwise stand in a line for the lock's row, and keep its holder from renewing: a lease of 1.5 s ran out
--- beside three of them. Who was here before, or has a turn to give back, goes on.
+-- The second step refuses, without a lock, whoever comes while another one has the lock or its turn, or others wait, or
+-- all slots are taken. Many that try would otherwise stand in a line for the lock's row, and keep its holder from
+-- renewing: a lease of 1.5 s ran out beside three of them. And on a busy server no one was granted a slot for two seconds:
+-- when a request came to the row, its caller had given up. Who was here before, or has a turn to give back, goes on.
 -- A new seat waits for no guard of the name behind it (REPEATABLE READ locks the gap before the guarded entry of nt): it
 -- would keep the lock's row locked meanwhile.
 -- Values of act: 0 no grant, 1 of a seat that is there, 2 of a new one.
@@ -1694,18 +1695,30 @@ SET @sqlock_rows = ROW_COUNT();
 SELECT 0, {DONE}, @sqlock_new, @sqlock_ttl, @sqlock_t, NULL, NULL, {number_of} @sqlock_seat {of}, 0
 FROM DUAL WHERE @sqlock_rows = 2;
 -- :step aside
-SELECT 0, IF(h.owner <> :owner AND h.exp > x.t, IF(:turn = 0 AND h.seats NOT IN (0, :seats), {UNLIKE}, {HELD}), {QUEUED}),
-       CASE WHEN NOT COALESCE(h.owner <> :owner AND h.exp > x.t, 0) OR h.seats = 0 THEN h.token
+SELECT 0,
+       CASE WHEN h.owner <> :owner AND h.exp > x.t THEN IF(:turn = 0 AND h.seats NOT IN (0, :seats), {UNLIKE}, {HELD})
+            WHEN h.waiters <> 0 THEN {QUEUED} ELSE {FULL} END,
+       CASE WHEN NOT COALESCE(h.owner <> :owner AND h.exp > x.t, 0) THEN IF(h.waiters <> 0, h.token, f.token)
+            WHEN h.seats = 0 THEN h.token
             WHEN :turn = 0 AND h.seats <> :seats THEN h.seats ELSE 0 END,
-       IF(h.owner <> :owner AND h.exp > x.t, h.exp - x.t, NULL), x.t, h.since, h.label
-FROM (SELECT {now} AS t FROM {meta} m WHERE m.id = 1 LIMIT 1) x
+       CASE WHEN h.owner <> :owner AND h.exp > x.t THEN h.exp - x.t
+            WHEN h.waiters = 0 THEN GREATEST(CAST(f.exp AS SIGNED) - x.t, 0) END,
+       x.t, IF(h.owner IS NULL AND h.waiters = 0, f.since, h.since), IF(h.owner IS NULL AND h.waiters = 0, f.label, h.label),
+       {number_of} f.name {of}, 0
+FROM (SELECT {now} AS t, SUM(s.exp > {now}) AS taken, MIN(IF(s.exp > {now}, s.exp, NULL)) AS ends
+      FROM {lock} s FORCE INDEX (PRIMARY) WHERE s.ns = :ns AND {seats} LIMIT 1) x
 STRAIGHT_JOIN {meta} m STRAIGHT_JOIN {lock} h FORCE INDEX (PRIMARY) ON h.ns = :ns AND h.name = :name
+LEFT JOIN {lock} f FORCE INDEX (PRIMARY)
+    ON f.ns = :ns AND f.name > CONCAT(:name, X'00') AND f.name < CONCAT(:name, X'01') AND f.exp = x.ends
 WHERE m.id = 1 AND {met} AND h.kind = 0
   AND (h.owner <> :owner AND h.exp > x.t
-       OR h.waiters <> 0 AND NOT (h.owner <=> :owner AND h.exp > x.t) AND :turn = 0 AND x.t <= :not_after AND {grace_end} <= x.t)
+       OR (h.waiters <> 0 AND NOT (h.owner <=> :owner AND h.exp > x.t)
+           OR h.owner IS NULL AND h.seats = :seats AND x.taken >= :seats AND :seats > 0)
+          AND :turn = 0 AND x.t <= :not_after AND {grace_end} <= x.t)
   AND NOT (h.withdrawn <=> :owner OR h.ended_why = {ENDED_RELEASED} AND h.ended_owner <=> :owner)
   AND NOT EXISTS (SELECT 1 FROM {lock} s FORCE INDEX (PRIMARY)
-                  WHERE s.ns = :ns AND {seats} AND (s.owner = :owner OR s.ended_owner = :owner));
+                  WHERE s.ns = :ns AND {seats} AND (s.owner = :owner OR s.ended_owner = :owner))
+LIMIT 1;
 -- :step often
 START TRANSACTION;
 SELECT MAX(c.token), MAX(c.owner), MAX(c.exp), MAX(c.since), MAX(c.label), MAX(c.waiters), MAX(c.seats),
