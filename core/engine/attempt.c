@@ -4,6 +4,7 @@
 
 #include "core/engine/batch.h"
 #include "core/engine/handshake.h"
+#include "core/engine/hold.h"
 #include "core/engine/hosts.h"
 #include "core/engine/loop.h"
 #include "core/engine/op.h"
@@ -137,6 +138,7 @@ static int attempt_send(sqlock_op *op, const struct plan *p, struct conn *c, str
     a->received = k.received;
     if (rc != 0 && c->until != TIME_NEVER)
         op->patient = 1;
+    hold_answered(m, batch_size(b), k.received - k.sent);
     if (b != NULL)
         return batch_answer(b, c, rc, a);
     answer_read(rows, 0, a);
@@ -155,6 +157,16 @@ static int attempt_finish(sqlock_op *op, const struct plan *p, struct conn *c, s
     return rc;
 }
 
+/* Others may go along who will be ready in a moment. With the mutex, which is released meanwhile.
+ */
+static void attempt_let_others(sqlock_op *op)
+{
+    if (op->m->loop != NULL)
+        loop_let_others(op->m);
+    else
+        hold_back(op);
+}
+
 /* With the mutex, which is released meanwhile. */
 static int attempt_once(sqlock_op *op, const struct plan *p, sqlock_rows *rows, struct answer *a)
 {
@@ -168,8 +180,8 @@ static int attempt_once(sqlock_op *op, const struct plan *p, sqlock_rows *rows, 
         while (rc == 0 && batch_pass_on(op, c));
     if (rc == 0) {
         if (op->joins)
-            loop_let_others(op->m);
-        b = batch_collect(op);
+            attempt_let_others(op);
+        b = op->end_attempt ? NULL : batch_collect(op);
     } else {
         if (rc == POOL_JOINED)
             rc = batch_await(op);
@@ -184,7 +196,7 @@ static void attempt_begin(sqlock_op *op, int64_t now, struct answer *out, struct
 {
     answer_clear(out);
     error_clear(&op->err);
-    op->stale = 0;
+    op->stale = op->like = 0;
     out->received = out->sent = now;
     attempt_plan(op, now, p);
     op->until = p->deadline;

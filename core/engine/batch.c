@@ -78,7 +78,8 @@ static size_t batch_n_params(const sqlock_op *op)
 static int batch_may_go_along(const sqlock_op *op, const sqlock_op *leader, int64_t now)
 {
     return op->joins && !op->end_attempt && now < op->until &&
-           (op->request.stmt == leader->request.stmt || (op->m->driver->caps & SQLOCK_CAP_GROUPS));
+           (op->request.stmt == leader->request.stmt ||
+            (!leader->like && (op->m->driver->caps & SQLOCK_CAP_GROUPS)));
 }
 
 /* Who waits for the reserved connection is not ready to send. */
@@ -238,6 +239,11 @@ struct batch *batch_collect(sqlock_op *leader)
     }
     batch_free(b);
     return NULL;
+}
+
+size_t batch_size(const struct batch *b)
+{
+    return b != NULL ? b->n : 1;
 }
 
 /* It still wants its answer. */

@@ -36,6 +36,8 @@ int batch_may_join(const sqlock_op *op);
 /* Take along what waits, and what its threads drive with it, if it may go with the leader's
  * request. NULL: the leader goes alone. */
 struct batch *batch_collect(sqlock_op *leader);
+/* How many requests it has; NULL: one. */
+size_t batch_size(const struct batch *b);
 /* Send it over c until k->deadline, or go on with it, with the leader's cancel. m->mu is released
  * meanwhile. Fills the rest of k. Returns as call_run(), or BATCH_LEFT. */
 int batch_send(struct batch *b, struct conn *c, sqlock_op *leader, struct call *k);

@@ -10,6 +10,7 @@
 #include "core/base/process.h"
 #include "core/base/thread.h"
 #include "core/engine/cancel.h"
+#include "core/engine/hold.h"
 #include "core/model/hash.h"
 #include "core/model/heap.h"
 #include "core/model/lease.h"
@@ -115,6 +116,7 @@ struct sqlock {
     int opening_fails;                  /* the last one could not be opened */
     int64_t mend_at;                    /* when [0] is to be opened again, if there is time */
     struct link waiting;                /* struct pool_waiter.in_manager: for a connection */
+    struct hold hold;                   /* of batches, for those who come soon (engine/hold.h) */
     uint32_t host;  /* the next walk begins with it: it answered last, or those before it failed */
     int64_t server; /* rises each time another server is met; 0: none was met yet */
     char server_id[512];
@@ -258,6 +260,7 @@ struct sqlock_op {
     struct conn *connecting;    /* the connection that an attempt is opening */
     int joins;                  /* its request may go with those of others (engine/batch.h) */
     int alone;                  /* ... but not the next one */
+    int like;                   /* ... and now only with those of its kind (engine/hold.h) */
     struct pool_waiter *waiter; /* while it waits for a connection */
     struct batch *batch;        /* it waits there for its answer, or is to lead, as that member: */
     size_t place;

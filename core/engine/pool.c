@@ -4,6 +4,7 @@
 #include "core/engine/call.h"
 #include "core/engine/handshake.h"
 #include "core/engine/hearing.h"
+#include "core/engine/hold.h"
 #include "core/engine/opening.h"
 #include "core/engine/pool.h"
 #include "core/engine/queue.h"
@@ -169,6 +170,7 @@ static void pool_sleep(sqlock *m, struct pool_waiter *w)
     if (w->since == 0) {
         w->since = now;
         list_append(&m->waiting, &w->in_manager);
+        hold_came(m, w->op);
     }
     w->woken = 0;
     if (w->use != POOL_CALLS && w->use != POOL_URGENT)
