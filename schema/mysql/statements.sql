@@ -1477,10 +1477,9 @@ SELECT 0, {DONE}, IF(f.ticket IS NULL, NULL, {first_place}), {told}
 FROM {client} a FORCE INDEX (PRIMARY) STRAIGHT_JOIN {waiting}
 WHERE a.id = :client AND a.alive_until > {start} + LEAST(:alive, {alive}) / 2 AND w.client = a.id;
 -- :step
-SET @sqlock_t = {now};
 INSERT INTO {client} (id, alive_until, session)
-VALUES (:client, @sqlock_t + LEAST(:alive, {alive}), :session)
-ON DUPLICATE KEY UPDATE alive_until = @sqlock_t + LEAST(:alive, {alive}), session = :session;
+VALUES (:client, (@sqlock_t := {now}) + LEAST(:alive, {alive}), :session)
+ON DUPLICATE KEY UPDATE alive_until = VALUES(alive_until), session = :session;
 SELECT MIN(p.id) INTO @sqlock_late FROM {client} p WHERE p.alive_until < @sqlock_t - {gone};
 DELETE FROM {client} WHERE id = @sqlock_late AND alive_until < @sqlock_t - {gone};
 SELECT 0, {DONE}, 0, NULL, @sqlock_t, NULL, NULL, NULL FROM DUAL

@@ -77,7 +77,7 @@ static void hands_over_within(sqlock *a, sqlock *b, int lost, int64_t enough_us)
 
 TEST(test_P22_release_calls_the_waiter_at_once, a, b)
 {
-    hands_over_within(a, b, NO_REPLY_LOST, 50000);
+    hands_over_within(a, b, NO_REPLY_LOST, 100000);
 }
 
 /* The release is sent again, and finds that it has passed the lock on. */
