@@ -19,7 +19,7 @@
 #include "cli/base/text.h"
 #include "cli/cli.h"
 
-enum { SETTLE_MS = 2000, TELL_US = 1000000, PLACE_WORDS = 48 };
+enum { SETTLE_MS = 2000, TELL_US = 1000000, LOOK_AGAIN_MS = 10, PLACE_WORDS = 48 };
 
 /* ---- options --------------------------------------------------------------------------------- */
 
@@ -178,6 +178,18 @@ void grant_say_given_up(const char *name, int signal, int64_t waited_ms)
     free(shown);
 }
 
+/* How long to sleep at most. Without a descriptor, look again and again. */
+static int wait_limit_ms(int64_t tell_us, int fd)
+{
+    int64_t left_us = tell_us - sqlock_now_us();
+
+    if (tell_us == INT64_MAX)
+        return fd >= 0 ? -1 : LOOK_AGAIN_MS;
+    if (left_us <= 0)
+        return 0;
+    return fd >= 0 || left_us < LOOK_AGAIN_MS * 1000 ? (int)(left_us / 1000) + 1 : LOOK_AGAIN_MS;
+}
+
 /* 1: the request is done; 0: something else came, *out_signal or other_fd. */
 static int wait_done(sqlock *m, const char *name, sqlock_op *op, struct signals *signals,
                      int other_fd, int *out_signal)
@@ -188,13 +200,9 @@ static int wait_done(sqlock *m, const char *name, sqlock_op *op, struct signals 
                            {.fd = other_fd, .events = POLLIN}};
 
     while (!sqlock_op_step(op)) {
-        int64_t left_us = tell_us - sqlock_now_us();
-        int n = poll(fds, 3,
-                     tell_us == INT64_MAX ? -1
-                     : left_us > 0        ? (int)(left_us / 1000) + 1
-                                          : 0);
+        int n = poll(fds, 3, wait_limit_ms(tell_us, fds[0].fd));
 
-        if (n == 0) {
+        if (n == 0 && sqlock_now_us() >= tell_us) {
             say_waiting(m, name, op);
             tell_us = INT64_MAX;
         }

@@ -6,9 +6,9 @@
 
 /* Threads that do one thing after the other send their next requests soon after their last answers.
  * If a batch went out the moment its connection is free, half of them would wait while the batch of
- * the other half is under way, and each batch would have half of what it could have. So its leader
- * holds it back for those who were just answered: for half of the time that the last request took,
- * HOLD_MOST_US at most. Whoever finds that they do not come goes without this for a while.
+ * the other half is under way. Then each batch has half of what it could have. So its leader holds
+ * it back for those who were just answered: for half of the time that the last request took,
+ * HOLD_MOST_US at most. If they do not come, the next HOLD_SKIPS leaders do not wait.
  * (commit_delay and commit_siblings of PostgreSQL hold a flush back.)
  *
  * If all come, they are in step. Then a batch has requests of one kind, and what is left waits for

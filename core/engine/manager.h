@@ -277,7 +277,7 @@ struct sqlock_op {
     struct heap_node urgent;
     sqlock_op **driven_by; /* of async requests: where who drives it names it, until it has ended */
     cond wake;
-    int fd; /* of async requests: readable when done */
+    int fd; /* sqlock_op_fd(), or -1 */
 
     struct place *in_queue; /* its place in the database's queue; NULL: none */
     int parked;             /* it sleeps there until it is called, or until next_at */

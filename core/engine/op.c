@@ -105,16 +105,28 @@ static void op_give_holder(sqlock_holder *out, const sqlock_holder *holder)
     out->size = size;
 }
 
+int op_descriptor(sqlock_op *op)
+{
+    assert(mutex_is_mine(&op->m->mu));
+    if (op->fd < 0)
+        op->fd = sqlock_wake_make();
+    if (op->fd >= 0 && op->done)
+        sqlock_wake_set(op->fd);
+    return op->fd;
+}
+
 /* Without threads, a caller that blocks steps the manager itself, so that renewals go on. */
 static void op_await(sqlock_op *op)
 {
+    int fd;
+
     if (op->m->loop == NULL || loop_is_mine(op->m)) {
         cond_wait_until(&op->wake, &op->m->mu, TIME_NEVER);
         return;
     }
-    if (op->fd < 0)
-        op->fd = sqlock_wake_make(); /* without one, look again and again */
-    loop_pump(op->m, op->fd, op->fd >= 0 ? TIME_NEVER : sqlock_now_us() + LOOK_AGAIN_US);
+    /* Without a descriptor, look again and again. */
+    fd = op_descriptor(op);
+    loop_pump(op->m, fd, fd >= 0 ? TIME_NEVER : sqlock_now_us() + LOOK_AGAIN_US);
 }
 
 /* op is done. m->mu is held, and released here. */

@@ -41,6 +41,8 @@ void op_done_locked(sqlock_op *op, int code);
  * succeeds. Its renewals go on, but what denies them may be the change itself. m->mu is held. */
 void op_replace(sqlock_op *op, sqlock_lock *former);
 void op_interrupt(sqlock_op *op);
+/* Readable when op is done; -1: none is left. m->mu is held. */
+int op_descriptor(sqlock_op *op);
 /* op sleeps: another op's answer answers it. m->mu is held. */
 void op_take_answer(sqlock_op *op, const struct answer *a, int64_t now);
 /* op sleeps: let it sleep until `at`. m->mu is held. */

@@ -51,8 +51,6 @@ void ops_add(sqlock_op *op)
     op->async = 1;
     list_append(&m->ops, &op->in_manager);
     ops_plan(op);
-    if (op->done && op->fd >= 0) /* no request was needed */
-        sqlock_wake_set(op->fd);
     worker_wake(m, 0);
     timer_wake(m, time_min(op->deadline, ops_cancel_at(m)));
 }
@@ -62,9 +60,7 @@ int op_go_async(sqlock_op *op, sqlock_error *err)
     sqlock *m = op->m;
     int rc;
 
-    assert(!op->async && op->fd < 0);
-    if ((op->fd = sqlock_wake_make()) < 0)
-        return sqlock_error_set(err, SQLOCK_ESYS, SQLOCK_RETRY, "no file descriptor available");
+    assert(!op->async);
     mutex_lock(&m->mu);
     if ((rc = manager_start_threads(m)) == 0)
         ops_add(op);

@@ -21,7 +21,7 @@ int async_go(sqlock_op *op, const char *word, sqlock_op **out_op, sqlock_error *
         *out_op = NULL;
         return rc;
     }
-    assert(op->async && op->fd >= 0);
+    assert(op->async);
     op->word = word;
     *out_op = op;
     return 0;
@@ -35,15 +35,23 @@ int async_begin(int code, const sqlock_lock *lock, const char *word, sqlock_op *
     return lock != NULL ? check_context(err, word, lock->name, lock->name_len, code) : code;
 }
 
-int sqlock_op_fd(sqlock_op *op)
-{
-    return op->fd;
-}
-
 /* In a forked child no thread drives the op, and its mutex may be locked for ever (P17). */
 static int op_is_parents(const sqlock_op *op)
 {
     return check_alive(op->m, NULL) != 0;
+}
+
+int sqlock_op_fd(sqlock_op *op)
+{
+    UNCANCELLED;
+    int fd;
+
+    if (op_is_parents(op))
+        return SQLOCK_EFORK;
+    mutex_lock(&op->m->mu);
+    fd = op_descriptor(op);
+    mutex_unlock(&op->m->mu);
+    return fd >= 0 ? fd : SQLOCK_ESYS;
 }
 
 int sqlock_op_step(sqlock_op *op)

@@ -20,7 +20,10 @@ SQLOCK_API SQLOCK_CHECKED int sqlock_acquire_start(sqlock *m, const char *name, 
                                     sqlock_op **out_op, sqlock_error *err);
 SQLOCK_API SQLOCK_CHECKED int sqlock_renew_start(sqlock_lock *lock, sqlock_op **out_op, sqlock_error *err);
 SQLOCK_API SQLOCK_CHECKED int sqlock_release_start(sqlock_lock *lock, sqlock_op **out_op, sqlock_error *err);
-/* A descriptor that becomes readable when the request is done. It belongs to op. */
+/* A descriptor that becomes readable when the request is done. It is made for the first call, and
+ * belongs to op. Any thread, before sqlock_op_finish(). Never blocks.
+ * Returns it, or SQLOCK_ESYS (no descriptor is left; the request goes on, and sqlock_op_finish()
+ * can wait for it), SQLOCK_EFORK. */
 SQLOCK_API int sqlock_op_fd(sqlock_op *op);
 /* Returns 1 when the request is done, 0 when it is under way. Never blocks. */
 SQLOCK_API int sqlock_op_step(sqlock_op *op);

@@ -60,7 +60,8 @@ static int finish(sqlock_op *op, sqlock_lock **out_lock, sqlock_error *err)
     struct pollfd p = {sqlock_op_fd(op), POLLIN, 0};
     int32_t limit_ms = patience_ms(20000);
 
-    while (!sqlock_op_step(op))
+    assert_true(p.fd >= 0 || p.fd == SQLOCK_ESYS);
+    while (p.fd >= 0 && !sqlock_op_step(op))
         if (poll(&p, 1, limit_ms) != 1)
             fail_msg("a request of an event loop never ends");
     return sqlock_op_finish(op, out_lock, err);

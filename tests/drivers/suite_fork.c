@@ -57,6 +57,7 @@ static int use_dead_handles(void *arg)
     says(SQLOCK_EFORK, sqlock_list(f->m, NULL, info_never, NULL, &said));
     says(SQLOCK_EFORK, sqlock_list_waiters(f->m, NULL, waiter_never, NULL, &said));
     assert_int_equal(sqlock_op_place(f->op), 0);
+    assert_int_equal(sqlock_op_fd(f->op), SQLOCK_EFORK);
     says(SQLOCK_EFORK, sqlock_break(f->m, "nightly", 1, &said));
     says(SQLOCK_EFORK, sqlock_reap(f->m, NULL, NULL, &said));
     says(SQLOCK_EFORK, sqlock_ensure(f->m, "x", &said));

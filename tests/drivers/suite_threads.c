@@ -51,6 +51,38 @@ CORE_TEST(test_manager_starts_two_threads_at_the_most)
     assert_soon(threads() == before, patience_ms(2000)); /* the kernel's list lags a little */
 }
 
+enum { WAITING = 32 };
+
+/* It has one if somebody asks for it, also behind its end. */
+CORE_TEST(test_request_of_an_event_loop_that_waits_takes_no_descriptor, a, b)
+{
+    sqlock_acquire_opts o = wait_opts(SQLOCK_WAIT_FOREVER, 0, 0);
+    sqlock_lock *lock = take(a, "nightly"), *none = NULL;
+    sqlock_op *ops[WAITING];
+    int before, fd;
+
+    give(take(b, "other"));
+    before = entries("/proc/self/fd");
+    for (int i = 0; i < WAITING; i++)
+        ok(sqlock_acquire_start(b, "nightly", &o, &ops[i], &said));
+    sleep_ms(200);
+    assert_between(0, entries("/proc/self/fd"), before + WAITING / 2); /* connections */
+    fd = sqlock_op_fd(ops[0]);
+    assert_false(readable_within(fd, 0));
+    for (int i = 0; i < WAITING; i++)
+        sqlock_op_cancel(ops[i]);
+    assert_true(readable_within(fd, patience_ms(5000)));
+    assert_int_equal(sqlock_op_fd(ops[0]), fd);
+    assert_soon(sqlock_op_step(ops[1]), patience_ms(5000));
+    assert_true(readable_within(sqlock_op_fd(ops[1]), 0));
+    for (int i = 0; i < WAITING; i++) {
+        assert_true(sqlock_op_finish(ops[i], &none, &said) != 0);
+        drop(none);
+        none = NULL;
+    }
+    give(lock);
+}
+
 TEST(test_nothing_is_left_open_after_close)
 {
     sqlock_acquire_opts o = wait_opts(0, 10000, 0);
