@@ -163,8 +163,11 @@ void engine_kill(struct engine *e)
     engine_forget(e);
 }
 
+/* A signal to process 0 would be one to this test. */
 void engine_pause(struct engine *e, bool stopped)
 {
+    if (!e->server)
+        return;
     if (stopped)
         engine_freeze(e);
     child_signal_all_of(e->server, stopped ? SIGSTOP : SIGCONT);
