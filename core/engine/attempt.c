@@ -10,6 +10,7 @@
 #include "core/engine/op.h"
 #include "core/engine/pool.h"
 #include "core/engine/renewals.h"
+#include "core/engine/server.h"
 #include "core/sql/requests.h"
 
 #define ROOM_LEAST_US  5000  /* time for one more attempt, if a late one does no harm */
@@ -159,12 +160,21 @@ static int attempt_finish(sqlock_op *op, const struct plan *p, struct conn *c, s
 
 /* Others may go along who will be ready in a moment. With the mutex, which is released meanwhile.
  */
-static void attempt_let_others(sqlock_op *op)
+static void attempt_let_others(sqlock_op *op, const struct conn *c)
 {
     if (op->m->loop != NULL)
         loop_let_others(op->m);
     else
-        hold_back(op);
+        hold_back(op, c);
+}
+
+/* Another server was found while c was made ready, or was held back: nothing has been sent. With
+ * the mutex, which is released meanwhile. */
+static int attempt_moved(sqlock_op *op, struct conn *c)
+{
+    pool_give(op->m, c, 1);
+    return sqlock_error_set(&op->err, SQLOCK_EUNREACH, SQLOCK_RETRY,
+                            "another server took over before the request");
 }
 
 /* With the mutex, which is released meanwhile. */
@@ -180,7 +190,9 @@ static int attempt_once(sqlock_op *op, const struct plan *p, sqlock_rows *rows, 
         while (rc == 0 && batch_pass_on(op, c));
     if (rc == 0) {
         if (op->joins)
-            attempt_let_others(op);
+            attempt_let_others(op, c);
+        if (!server_is_ours(op->m, c))
+            return attempt_moved(op, c);
         b = op->end_attempt ? NULL : batch_collect(op);
     } else {
         if (rc == POOL_JOINED)
@@ -196,7 +208,7 @@ static void attempt_begin(sqlock_op *op, int64_t now, struct answer *out, struct
 {
     answer_clear(out);
     error_clear(&op->err);
-    op->stale = op->like = 0;
+    op->stale = op->like = op->passed = 0;
     out->received = out->sent = now;
     attempt_plan(op, now, p);
     op->until = p->deadline;

@@ -75,10 +75,20 @@ static size_t batch_n_params(const sqlock_op *op)
 
 /* Who was cancelled or is out of time has just not noticed yet: its request must not go out any
  * more. */
+static int batch_is_ready(const sqlock_op *op, int64_t now)
+{
+    return op->joins && !op->end_attempt && now < op->until;
+}
+
+static int batch_is_of_kind(const sqlock_op *op, const sqlock_op *leader)
+{
+    return op->request.stmt == leader->request.stmt;
+}
+
 static int batch_may_go_along(const sqlock_op *op, const sqlock_op *leader, int64_t now)
 {
-    return op->joins && !op->end_attempt && now < op->until &&
-           (op->request.stmt == leader->request.stmt ||
+    return batch_is_ready(op, now) &&
+           (batch_is_of_kind(op, leader) ||
             (!leader->like && (op->m->driver->caps & SQLOCK_CAP_GROUPS)));
 }
 
@@ -160,6 +170,8 @@ static void batch_gather(struct gathering *g)
             continue;
         if (batch_may_go_along(op, g->leader, g->now))
             batch_gather_one(g, op);
+        else if (g->leader->like)
+            op->passed = 1;
         batch_gather_company(g, op);
     }
 }

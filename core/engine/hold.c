@@ -80,21 +80,27 @@ void hold_came(sqlock *m, const sqlock_op *op)
 }
 
 /* Who brings several requests wants them to go together. */
-static int hold_all_are_single(const sqlock_op *leader)
+int hold_allows_like(const sqlock_op *waiting, const sqlock_op *leader)
 {
-    int single = leader->company == NULL;
+    return waiting->company == NULL &&
+           (!waiting->passed || waiting->request.stmt == leader->request.stmt);
+}
+
+static int hold_may_be_like(const sqlock_op *leader)
+{
+    int may = leader->company == NULL;
 
     LIST_EACH(at, &leader->m->waiting)
     {
         const sqlock_op *op = LIST_MEMBER(at, struct pool_waiter, in_manager)->op;
 
-        single = single && (op == NULL || op->company == NULL);
+        may = may && (op == NULL || hold_allows_like(op, leader));
     }
-    return single;
+    return may;
 }
 
-/* Not for one whose time would be short of it. */
-void hold_back(sqlock_op *op)
+/* Not for one whose time would be short of it, and not with a connection that is lent. */
+void hold_back(sqlock_op *op, const struct conn *c)
 {
     sqlock *m = op->m;
     struct hold *h = &m->hold;
@@ -102,12 +108,12 @@ void hold_back(sqlock_op *op)
     size_t missing;
 
     assert(mutex_is_mine(&m->mu) && op->joins);
-    if (h->leader != NULL ||
+    if (h->leader != NULL || c->until != TIME_NEVER ||
         (missing = hold_missing(h, hold_count(op) + hold_count_waiting(m))) == 0)
         return;
     now = sqlock_now_us();
     until = now + hold_limit(h);
-    if (op->until - until < 2 * h->call_us)
+    if (time_min(op->until, op->deadline) - until < 2 * h->call_us)
         return;
     h->leader = op;
     h->missing = missing;
@@ -115,5 +121,5 @@ void hold_back(sqlock_op *op)
         cond_wait_until(&op->wake, &m->mu, until);
     h->leader = NULL;
     hold_judge(h, missing);
-    op->like = h->missing == 0 && hold_all_are_single(op);
+    op->like = h->missing == 0 && hold_may_be_like(op);
 }

@@ -13,13 +13,14 @@
  *
  * If all come, they are in step. Then a batch has requests of one kind, and what is left waits for
  * the next one. After that, all acquire, and then all release: one statement for twice as many,
- * instead of two. */
+ * instead of two. No request is left behind twice because of its kind. */
 
 #define HOLD_LEAST   4 /* callers: a batch of fewer gains nothing */
 #define HOLD_PART    2
 #define HOLD_MOST_US 2000
 #define HOLD_SKIPS   32 /* requests that are not held back, after one that was in vain */
 
+struct conn;
 struct sqlock;
 struct sqlock_op;
 
@@ -42,12 +43,14 @@ size_t hold_missing(struct hold *h, size_t ready);
 int64_t hold_limit(const struct hold *h);
 /* It waited for so many, of whom h->missing have not come. */
 void hold_judge(struct hold *h, size_t missing);
+/* May the leader's batch be of one kind, although this one waits? A request is left behind once. */
+int hold_allows_like(const struct sqlock_op *waiting, const struct sqlock_op *leader);
 
 /* m->mu is held. */
 
-/* Before op leads a batch: wait, if that is worth it, and decide whether only requests of op's kind
- * are to go along (op->like). m->mu is released meanwhile. */
-void hold_back(struct sqlock_op *op);
+/* Before op leads a batch over c: wait, if that is worth it, and decide whether only requests of
+ * op's kind are to go along (op->like). m->mu is released meanwhile. */
+void hold_back(struct sqlock_op *op, const struct conn *c);
 /* op begins to wait for a connection. */
 void hold_came(struct sqlock *m, const struct sqlock_op *op);
 /* As hold_expect(), of a request that took from sent to received. */

@@ -261,6 +261,7 @@ struct sqlock_op {
     int joins;                  /* its request may go with those of others (engine/batch.h) */
     int alone;                  /* ... but not the next one */
     int like;                   /* ... and now only with those of its kind (engine/hold.h) */
+    int passed;                 /* a batch of another kind has left it behind */
     struct pool_waiter *waiter; /* while it waits for a connection */
     struct batch *batch;        /* it waits there for its answer, or is to lead, as that member: */
     size_t place;

@@ -1712,7 +1712,7 @@ LEFT JOIN {lock} f FORCE INDEX (PRIMARY)
 WHERE m.id = 1 AND {met} AND h.kind = 0
   AND (h.owner <> :owner AND h.exp > x.t
        OR (h.waiters <> 0 AND NOT (h.owner <=> :owner AND h.exp > x.t)
-           OR h.owner IS NULL AND h.seats = :seats AND x.taken >= :seats AND :seats > 0)
+           OR h.owner IS NULL AND h.seats = :seats AND x.taken >= :seats AND x.ends IS NOT NULL AND :seats > 0)
           AND :turn = 0 AND x.t <= :not_after AND {grace_end} <= x.t)
   AND NOT (h.withdrawn <=> :owner OR h.ended_why = {ENDED_RELEASED} AND h.ended_owner <=> :owner)
   AND NOT EXISTS (SELECT 1 FROM {lock} s FORCE INDEX (PRIMARY)

@@ -144,7 +144,7 @@ void begin_crowd(struct world *w)
     at_end(w, end_crowd);
 }
 
-static void start_caller(struct caller *c)
+void start_caller(struct caller *c)
 {
     c->m = crowd.m;
     c->joined = false;

@@ -44,6 +44,7 @@ void gather(void);
 size_t n_waiting(sqlock *m); /* for a connection */
 /* Their requests end, and their threads. */
 void let_through(void);
+void start_caller(struct caller *c);
 void end_caller(struct caller *c);
 
 #define assert_granted(c) check_granted((c), __FILE__, __LINE__)

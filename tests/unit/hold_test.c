@@ -1,5 +1,6 @@
 /* When a batch is held back, for how many, and for how long. */
 #include "core/engine/hold.h"
+#include "core/engine/manager.h"
 #include "tests/lib/check.h"
 
 static size_t missing(size_t answered, size_t waiting, size_t ready)
@@ -56,6 +57,20 @@ TEST(test_wait_in_vain_is_not_tried_again_for_a_while)
     h.missing = 2;
     hold_judge(&h, 4);
     assert_int_equal(hold_missing(&h, 4), 4);
+}
+
+TEST(test_request_is_left_behind_once_by_batches_of_another_kind)
+{
+    sqlock_op leader = {.request.stmt = SQLOCK_STMT_ACQUIRE};
+    sqlock_op other = {.request.stmt = SQLOCK_STMT_RELEASE}, same = leader;
+    struct link company;
+
+    assert_true(hold_allows_like(&other, &leader));
+    other.passed = same.passed = 1;
+    assert_false(hold_allows_like(&other, &leader));
+    assert_true(hold_allows_like(&same, &leader));
+    same.company = &company;
+    assert_false(hold_allows_like(&same, &leader));
 }
 
 TEST_MAIN_EACH(NULL, NULL)
