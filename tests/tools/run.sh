@@ -29,7 +29,7 @@ most_jobs=${JOBS:-$((2 * jobs))}
 passed=0 failed=0 skipped=0
 postgres=tests/tools/pg.sh mysql=tests/tools/my.sh
 declare -A started=() # the servers, by their scripts
-running=
+item_group=
 without_aslr=
 on=
 san_options= reports=
@@ -40,17 +40,18 @@ export TMPDIR=$temp
 # cmocka's form for programs. What it shows to people differs from version to version.
 export CMOCKA_MESSAGE_OUTPUT=TAP
 
-# The program's process group, with the children that it made.
-end_running()
+# The program's process group, with the children that it made. A trap runs in the middle of any function, and finds that
+# one's local variables. "-1" would be all processes of the machine.
+end_item()
 {
-    [ -z "$running" ] || kill -KILL -- "-$running" 2>/dev/null
-    running=
+    [ "${item_group:-0}" -le 1 ] || kill -KILL -- "-$item_group" 2>/dev/null
+    item_group=
 }
 
 finish()
 {
     trap - EXIT HUP INT TERM
-    end_running
+    end_item
     local aside
     aside=$(jobs -rp)
     [ -z "$aside" ] || { kill -TERM $aside && wait; } 2>/dev/null
@@ -156,11 +157,11 @@ run_limited() # LOG ITEM
 {
     set -m
     timeout -k 5 "$limit_s" $without_aslr "$2" >"$1" 2>&1 </dev/null &
-    running=$!
+    item_group=$!
     set +m
-    wait "$running"
+    wait "$item_group"
     rc=$?
-    end_running # what it left behind, if it was killed
+    end_item # what it left behind, if it was killed
     [ $rc -ne 124 ] || echo "not done after $limit_s seconds" >>"$1"
     return $rc
 }
@@ -249,7 +250,7 @@ count_reports() # LOG
 run_aside() # NUMBER ITEM
 {
     trap - EXIT
-    trap 'end_running; exit 130' HUP INT TERM
+    trap 'end_item; exit 130' HUP INT TERM
     passed=0 failed=0 skipped=0
     run_item "$2" >"$temp/$1.out" 2>&1
     cat "$temp/$1.out"
@@ -287,12 +288,12 @@ cores_were_idle()
 # Until another program may begin. The patient lane does not count. After each one, its first seconds show what it needs.
 wait_for_room()
 {
-    local running looks=0
+    local n_running looks=0
     cores_were_idle
-    while running=$(jobs -rp | grep -cvx "$patient") && [ "$running" -ge "$jobs" ]; do
+    while n_running=$(jobs -rp | grep -cvx "$patient") && [ "$n_running" -ge "$jobs" ]; do
         sleep 0.2
         looks=$(((looks + 1) % 10))
-        [ $looks = 0 ] && cores_were_idle && [ "$running" -lt "$most_jobs" ] && return
+        [ $looks = 0 ] && cores_were_idle && [ "$n_running" -lt "$most_jobs" ] && return
     done
 }
 
