@@ -88,6 +88,8 @@ int lock_new(sqlock *m, const char *name, size_t name_len, const sqlock_acquire_
     list_init(&lock->in_events);
     mutex_lock(&m->mu);
     list_append(&m->locks, &lock->in_manager);
+    lock->given = opts->owner != NULL;
+    m->n_given += lock->given != 0;
     m->refs++;
     mutex_unlock(&m->mu);
     *out = lock;
@@ -218,6 +220,7 @@ void lock_free(sqlock_lock *lock)
         lock_await_callback(lock);
     }
     list_remove(&lock->in_manager);
+    m->n_given -= lock->given != 0;
     lock_unplan(lock);
     list_remove(&lock->in_events);
     m->refs++; /* keeps the manager until manager_unref_locked() below */

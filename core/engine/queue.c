@@ -318,19 +318,53 @@ static void queue_notify(sqlock *m, const struct answer *a)
     rows_end(&rows);
 }
 
+static int place_has_name(const struct place *p, const sqlock_lock *lock)
+{
+    return p->name_len == lock->name_len && memcmp(p->name, lock->name, p->name_len) == 0 &&
+           p->ns_len == lock->ns_len && memcmp(p->ns, lock->ns, p->ns_len) == 0 &&
+           memcmp(p->owner, lock->owner, sizeof p->owner) == 0;
+}
+
+/* The application has given its owner once more: what the owner has now is not this place's. */
+static int place_owner_is_back(const sqlock *m, const struct place *p)
+{
+    if (m->n_given == 0)
+        return 0;
+    LIST_EACH(at, &m->locks)
+    {
+        const sqlock_lock *lock = LIST_MEMBER(at, sqlock_lock, in_manager);
+        const sqlock_state state = lock->lease.state;
+
+        if (lock->given && !lock->gave_up && state != SQLOCK_LOST && state != SQLOCK_RELEASED &&
+            place_has_name(p, lock))
+            return 1;
+    }
+    return 0;
+}
+
+int queue_gives_back_of(const sqlock_lock *lock)
+{
+    const struct place *p = lock->m->queue.giver;
+
+    return p != NULL && place_has_name(p, lock);
+}
+
 /* Returns when to try again. TIME_NEVER: it has left, or never can. While no server answers it
  * stays in the list: a place that no one wants would cost others an offer. */
 static int64_t place_leave(sqlock *m, struct place *p)
 {
+    const int gives = p->gives && !place_owner_is_back(m, p);
     sqlock_value values[] = {value_bytes(p->ns, p->ns_len), value_bytes(p->name, p->name_len),
-                             value_bytes(p->owner, sizeof p->owner), value_int(p->gives)};
+                             value_bytes(p->owner, sizeof p->owner), value_int(gives)};
     sqlock_error err = {0};
     struct answer a;
     sqlock_rows rows;
     int64_t sent;
 
     rows_init(&rows);
+    m->queue.giver = gives ? p : NULL;
     queue_send(m, POOL_RENEWALS, SQLOCK_STMT_LEAVE, values, &rows, &sent, &err);
+    m->queue.giver = NULL;
     answer_clear(&a);
     if (sqlock_rows_count(&rows) > 0)
         answer_read(&rows, 0, &a);

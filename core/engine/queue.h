@@ -53,6 +53,9 @@ void queue_take_out(sqlock *m, const void *ns, size_t ns_len, const void *name, 
                     const unsigned char owner[SQLOCK_OWNER_SIZE], int gives);
 /* The lock was passed on to one of this manager that waits no more: give it back. */
 void queue_give_back(const sqlock_lock *lock, const unsigned char owner[SQLOCK_OWNER_SIZE]);
+/* One with this name and owner leaves now, and gives back what that owner has: the next acquire of
+ * the owner waits for the end of it. */
+int queue_gives_back_of(const sqlock_lock *lock);
 /* Someone of this manager's has given the lock up, and what it had is being given back, or was
  * since then. */
 int queue_is_left(const sqlock_lock *lock, int64_t since);

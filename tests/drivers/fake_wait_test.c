@@ -192,4 +192,24 @@ TEST(test_opening_that_takes_an_attempts_time_does_not_end_the_wait)
     assert_int_equal(slow_openings, 0);
 }
 
+/* Its place is still to be taken out of the queue, behind another one. */
+TEST(test_P1_owner_that_comes_back_before_it_has_left_keeps_its_grant, m, other)
+{
+    unsigned char owner[SQLOCK_OWNER_SIZE] = "an owner of mine";
+    sqlock_acquire_opts once = wait_opts(0, 0, SQLOCK_NO_RENEW), waits = wait_opts(60, 0, 0);
+    sqlock_lock *first = take(other, "busy"), *lock = take(other, "nightly"), *mine = NULL;
+
+    fault(w, SQLOCK_STMT_LEAVE, SQLOCK_FAULT_SLOW, 1, 300);
+    says(SQLOCK_EBUSY, sqlock_acquire(m, "busy", &waits, &mine, &said));
+    once.owner = waits.owner = owner;
+    says(SQLOCK_EBUSY, sqlock_acquire(m, "nightly", &waits, &mine, &said));
+    give(lock);
+    ok(sqlock_acquire(m, "nightly", &once, &mine, &said));
+    assert_soon(spy_runs(SQLOCK_STMT_LEAVE) >= 2, patience_ms(5000));
+    sleep_ms(50);
+    says(SQLOCK_EBUSY, try_once(other, "nightly"));
+    give(mine);
+    give(first);
+}
+
 TEST_MAIN_ON(fake)

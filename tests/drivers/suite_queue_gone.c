@@ -25,6 +25,33 @@ TEST_IF(SQL, test_P23_place_that_no_one_knows_of_is_given_up, a, b)
     give(t.lock);
 }
 
+/* It ends its wait, and asks again while its place is being taken out of the queue. */
+TEST(test_P1_owner_that_comes_back_keeps_what_it_is_granted, m, other)
+{
+    unsigned char owner[SQLOCK_OWNER_SIZE] = "an owner of mine";
+    sqlock_acquire_opts once = wait_opts(0, 0, SQLOCK_NO_RENEW), waits = wait_opts(60, 0, 0);
+    int granted = 0;
+
+    once.owner = waits.owner = owner;
+    for (int i = 0; i < 30; i++) {
+        sqlock_lock *lock = take(other, "nightly"), *mine = NULL;
+
+        owner[0] = (unsigned char)i;
+        says(SQLOCK_EBUSY, sqlock_acquire(m, "nightly", &waits, &mine, &said));
+        give(lock);
+        if (sqlock_acquire(m, "nightly", &once, &mine, &said) != 0) {
+            assert_true(said.code == SQLOCK_EBUSY || said.code == SQLOCK_ELOST);
+            drop(mine);
+            continue;
+        }
+        granted++;
+        sleep_ms(20);
+        says(SQLOCK_EBUSY, try_once(other, "nightly"));
+        give(mine);
+    }
+    assert_true(granted > 0);
+}
+
 static struct family {
     struct world *w;
     int go[2];
