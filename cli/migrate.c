@@ -41,6 +41,20 @@ struct job {
 
 /* ---- up, down -------------------------------------------------------------------------------- */
 
+/* The version is the newest, but what it made may be gone or changed since. */
+static int migrate_check(const struct job *job)
+{
+    sqlock_error err = {0};
+    int rc = sqlock_migration_verify(job->db.driver, job->cli->url, &job->db.opts, &err);
+
+    if (rc != SQLOCK_ESCHEMA)
+        return 0;
+    if (strstr(err.text, "there is no table") != NULL)
+        return fail_with(rc, &err);
+    say(SAY_NOTE, "'sqlock migrate verify' fails: %s", err.text);
+    return 0;
+}
+
 static int migrate_schema(struct job *job, unsigned flags)
 {
     sqlock_error err = {0};
@@ -51,6 +65,9 @@ static int migrate_schema(struct job *job, unsigned flags)
                            &err);
     if (rc != 0)
         return fail_with(rc, &err);
+    if (steps == 0 && job->to == SQLOCK_SCHEMA_LATEST && !(flags & SQLOCK_MIGRATE_DOWN) &&
+        (rc = migrate_check(job)) != 0)
+        return rc;
     if (job->cli->json)
         return output_json(json_pack("{s:i, s:b}", "steps", steps, "dry_run", job->dry_run));
     if (say_is_quiet())

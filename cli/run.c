@@ -21,7 +21,7 @@
 #define RUN_LIMITS                                                                                 \
     {RUN_MAX_TIME, "max-time", "DUR", "stop CMD after this time, and exit with 124"},              \
     {                                                                                              \
-        'k', NULL, "DUR", "time between TERM and KILL; default: 5s"                                \
+        'k', NULL, "DUR", "TERM to KILL; default: 5s; at a loss at most --ttl/4"                   \
     }
 #define RUN_OPTIONS                                                                                \
     GRANT_OPTIONS, {'E', NULL, "CODE", "exit with this code if the lock is busy; default: 75"},    \

@@ -21,7 +21,7 @@
 # tests/lib is for all; its check.o is always linked, because it works without a call.
 
 ONLY ?= self unit drivers schema input faults counted races sim $(if $(COMMAND),cli torture) mutants
-folders := $(addprefix tests/,$(ONLY))
+folders := $(addprefix tests/,$(filter-out docs,$(ONLY))) # whose only program is built by a rule of its own
 has_main = $(if $(wildcard $1),$(shell grep -lE '^int main\b|^TEST_MAIN' $(wildcard $1)))
 mains := $(foreach f,$(folders),$(call has_main,$f/*.c))
 helpers = $(filter-out $(mains),$(wildcard $1*.c))

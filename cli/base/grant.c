@@ -19,7 +19,14 @@
 #include "cli/base/text.h"
 #include "cli/cli.h"
 
-enum { SETTLE_MS = 2000, TELL_US = 1000000, LOOK_AGAIN_MS = 10, PLACE_WORDS = 48 };
+enum {
+    SETTLE_MS = 2000,
+    TELL_US = 1000000,
+    LOOK_AGAIN_MS = 10,
+    PLACE_WORDS = 48,
+    AGE_WORDS = 96,
+    OLD_MS = 2000
+};
 
 /* ---- options --------------------------------------------------------------------------------- */
 
@@ -374,11 +381,37 @@ static void busy_who(char *out, size_t size, const char *label)
         snprintf(out, size, "%s", *label != '\0' ? label : "an unnamed holder");
 }
 
+/* The database went away while it was waited for. */
+static const char *busy_age(char out[AGE_WORDS], const sqlock_holder *holder)
+{
+    char age[TEXT_DURATION];
+
+    out[0] = '\0';
+    if (holder->age_ms >= OLD_MS)
+        snprintf(out, AGE_WORDS, ", as of %s ago: the database has not answered since",
+                 text_span(age, holder->age_ms));
+    return out;
+}
+
+/* No holder is known: the library says what makes it busy. A guard, or a file that is locked, is
+ * more than a note: perhaps no one is at the work. */
+static void busy_without_holder(const char *shown_name, const sqlock_error *err)
+{
+    sqlock_error shown = *err;
+
+    error_for_shell(&shown);
+    if (err->code == SQLOCK_EGUARDED)
+        say_code(SAY_ERROR, sqlock_code_name(err->code), "%s is busy: %s (perhaps no one holds it)",
+                 shown_name, shown.text);
+    else
+        say_code(SAY_NOTE, sqlock_code_name(err->code), "%s is busy: %s", shown_name, shown.text);
+}
+
 void grant_say_busy(const struct cli *cli, const char *name, const sqlock_holder *holder,
                     const sqlock_error *err)
 {
     char moment[TEXT_MOMENT], held[TEXT_DURATION], left[TEXT_DURATION], place[PLACE_WORDS];
-    char by[600], options[1024], token[32];
+    char by[600], options[1024], token[32], age[AGE_WORDS];
     char *quoted = shown_word(name);
 
     busy_who(by, sizeof by, holder->label);
@@ -389,23 +422,18 @@ void grant_say_busy(const struct cli *cli, const char *name, const sqlock_holder
                  quoted != NULL ? quoted : name, by, place_words(place, holder->place));
     } else if (err->code == SQLOCK_EGUARDED || holder->token <= 0 || quoted == NULL ||
                (*name != '\0' && name[strlen(name) - 1] == '\n')) {
-        /* No holder is known: the library says what makes it busy. */
-        sqlock_error shown = *err;
-
-        error_for_shell(&shown);
-        say_code(SAY_NOTE, sqlock_code_name(err->code), "%s is busy: %s",
-                 quoted != NULL ? quoted : name, shown.text);
+        busy_without_holder(quoted != NULL ? quoted : name, err);
     } else {
         busy_where(options, sizeof options, cli);
         snprintf(token, sizeof token, "--token %lld", (long long)holder->token);
-        say_code(
-            SAY_NOTE, sqlock_code_name(err->code),
-            "%s is busy: held by %s, since %s (%s), expires in %s, token %lld%s; if the holder "
-            "is dead: sqlock%s break %s%s%s",
-            quoted, by, text_moment(moment, holder->held_ms), text_span(held, holder->held_ms),
-            text_span(left, holder->left_ms), (long long)holder->token,
-            place_words(place, holder->place), options, *name == '-' ? token : quoted,
-            *name == '-' ? " -- " : " ", *name == '-' ? quoted : token);
+        say_code(SAY_NOTE, sqlock_code_name(err->code),
+                 "%s is busy: held by %s, since %s (%s), expires in %s, token %lld%s%s; if the "
+                 "holder is dead: sqlock%s break %s%s%s",
+                 quoted, by, text_moment(moment, holder->held_ms), text_span(held, holder->held_ms),
+                 text_span(left, holder->left_ms), (long long)holder->token,
+                 place_words(place, holder->place), busy_age(age, holder), options,
+                 *name == '-' ? token : quoted, *name == '-' ? " -- " : " ",
+                 *name == '-' ? quoted : token);
     }
     free(quoted);
 }

@@ -31,7 +31,7 @@ const struct option_spec global_options[] = {
     {SCHEMA, "schema", "S", "PostgreSQL: schema of the tables; or SQLOCK_SCHEMA"},
     {PREFIX, "prefix", "P", "first part of table names; or SQLOCK_PREFIX"},
     {NAMESPACE, "namespace", "NS", "namespace for lock names; or SQLOCK_NAMESPACE"},
-    {WAIT_DB, "wait-db", "DUR", "how long to try to reach the database; default: 0"},
+    {WAIT_DB, "wait-db", "DUR", "how long to try again to reach it; one try: up to 5s"},
     {UNPREPARED, "unprepared", NULL, "PostgreSQL: for poolers in transaction mode"},
     {ACCEPT_WEAK, "accept-weak", NULL, "use a server that may lose commits in a crash"},
     {DURABLE_RELEASE, "durable-release", NULL,

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "cli/base/say.h"
 #include "cli/cli.h"
@@ -191,10 +192,38 @@ static int url_look(struct cli *cli)
     return EXIT_SETUP;
 }
 
+/* The command that run starts may go to another folder, and use sqlock there: that is to find the
+ * same file. */
+static int url_make_absolute(struct cli *cli)
+{
+    static const char scheme[] = "sqlite:";
+    const char *path = cli->url + sizeof scheme - 1;
+    char *url, *folder;
+    int len;
+
+    if (strncmp(cli->url, scheme, sizeof scheme - 1) != 0 || strchr("/:", path[0]) != NULL ||
+        strncmp(path, "file:", 5) == 0) /* which has no relative path, or is refused */
+        return 0;
+    if ((folder = getcwd(NULL, 0)) == NULL) {
+        say(SAY_ERROR, "%s: the current folder is not known: %s", cli->url, strerror(errno));
+        return EXIT_SETUP;
+    }
+    len = asprintf(&url, "%s%s%s%s", scheme, folder, strcmp(folder, "/") == 0 ? "" : "/", path);
+    free(folder);
+    if (len < 0) {
+        say(SAY_ERROR, "out of memory");
+        return EXIT_INTERNAL;
+    }
+    cli->url = url; /* to the end */
+    return 0;
+}
+
 int url_find(struct cli *cli)
 {
     int rc = cli->url_found ? 0 : url_look(cli);
 
+    if (rc == 0 && !cli->url_found)
+        rc = url_make_absolute(cli);
     if (rc == 0 && !cli->url_found)
         hide_secrets(cli->url);
     cli->url_found = rc == 0;

@@ -97,11 +97,20 @@ void op_interrupt(sqlock_op *op)
 }
 
 /* Copy as much as an older caller's struct has room for. */
-static void op_give_holder(sqlock_holder *out, const sqlock_holder *holder)
+/* As it is now: while the database was away, the last answer grew old. */
+static void op_give_holder(sqlock_holder *out, const sqlock_op *op)
 {
+    sqlock_holder holder = op->holder;
     uint32_t size = out->size;
 
-    memcpy(out, holder, size < sizeof *holder ? size : sizeof *holder);
+    if (op->refused == SQLOCK_EBUSY && op->held_until != 0) {
+        int64_t left_ms = (op->held_until - sqlock_now_us()) / 1000;
+
+        holder.age_ms = holder.left_ms > left_ms ? holder.left_ms - left_ms : 0;
+        holder.left_ms -= holder.age_ms;
+        holder.held_ms += holder.held_ms > 0 ? holder.age_ms : 0;
+    }
+    memcpy(out, &holder, size < sizeof holder ? size : sizeof holder);
     out->size = size;
 }
 
@@ -153,7 +162,7 @@ static int op_take_result(sqlock_op *op, sqlock_lock **out_lock, sqlock_error *e
     if (code != 0)
         error_give(err, &op->err);
     if (code != 0 && op->refused && op->out_holder != NULL)
-        op_give_holder(op->out_holder, &op->holder);
+        op_give_holder(op->out_holder, op);
     if (op->hides_lock)
         lock_free(op->lock);
     else if (op->gives_lock && (code == 0 || code == SQLOCK_EUNSURE) && out_lock != NULL)

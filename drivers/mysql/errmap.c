@@ -81,7 +81,8 @@ int my_fail(struct my_conn *c, const struct my_call *call)
     unsigned number = mysql_errno(c->my);
     const struct meaning *m = meaning_of(number);
     const char *state = m != NULL ? m->state : mysql_sqlstate(c->my);
-    const char *text = mysql_error(c->my);
+    const char *text =
+        number == 1046 ? "the URL names no database: mysql://HOST/DATABASE" : mysql_error(c->my);
     int client = number >= CR_MIN_ERROR && number <= CR_MAX_ERROR;
     int what = m != NULL ? m->what : client || number == 0 ? DOUBT | SPENT : 0;
     unsigned flags = what & (c->adopted ? SPENT : SPENT | UNFIT) ? SQLOCK_RECONNECT : 0u;

@@ -91,7 +91,10 @@ static int url_take_options(const UriTextRangeA *query, struct my_url *out, sqlo
         while (i < MY_OPTIONS && strcmp(list->key, option_names[i]) != 0)
             i++;
         if (i == MY_OPTIONS)
-            return url_fail(err, "an option in it is unknown (sqlock/mysql.h lists them)");
+            return sqlock_error_set(
+                err, SQLOCK_EINVAL, 0,
+                "the URL is malformed: the option \"%s\" is unknown (sqlock/mysql.h lists them)",
+                list->key);
         if (out->options[i] != NULL)
             return url_fail(err, "an option is in it twice");
         if (list->value == NULL || list->value[0] == '\0')

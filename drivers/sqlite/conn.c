@@ -127,7 +127,7 @@ static const char *url_path(const char *url, sqlock_error *err)
         why = "options after ? or # are not known";
     if (why == NULL)
         return path;
-    sqlock_error_set(err, code, 0, "%s: %s", url, why);
+    sqlock_error_set(err, code, 0, "the URL %s: %s", url, why);
     return NULL;
 }
 
@@ -200,6 +200,21 @@ static int file_fail_absent(const lite_conn *conn, sqlock_error *err)
         d->migrations[d->n_migrations - 1].version);
 }
 
+/* SQLite opens no file. */
+static int file_fail(const lite_conn *conn, int rc, sqlock_error *err)
+{
+    struct stat st;
+    char text[PATH_MAX + 64];
+
+    if (folder_error(conn->path, F_OK) == ENOENT)
+        snprintf(text, sizeof text, "%s: its folder is not there: make it first", conn->path);
+    else if (stat(conn->path, &st) == 0 && S_ISDIR(st.st_mode))
+        snprintf(text, sizeof text, "%s is a folder, not a file", conn->path);
+    else
+        return lite_error(conn, rc, 0, conn->path, err);
+    return sqlock_error_db(err, "08001", rc, SQLOCK_RECONNECT, text);
+}
+
 /* Only a migration makes the file. If another program has moved the file away, a connection that is
  * opened again must not put an empty one in its place, where the first one is to come back. */
 static int conn_open_url(lite_conn *conn, const char *url, sqlock_error *err)
@@ -218,7 +233,8 @@ static int conn_open_url(lite_conn *conn, const char *url, sqlock_error *err)
     if ((rc & 0xff) == SQLITE_CANTOPEN && access(conn->path, F_OK) != 0 && errno == ENOENT &&
         folder_error(conn->path, F_OK) == 0 && (!conn->makes || !folder_is_writable(conn->path)))
         return file_fail_absent(conn, err);
-    return lite_error(conn, rc, 0, conn->path, err);
+    return (rc & 0xff) == SQLITE_CANTOPEN ? file_fail(conn, rc, err)
+                                          : lite_error(conn, rc, 0, conn->path, err);
 }
 
 /* 1 also if a file beside it locks it (unix-dotfile): programs that open the database in the usual

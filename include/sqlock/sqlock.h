@@ -203,6 +203,8 @@ typedef struct sqlock_holder {
     int64_t held_ms;                  /* since it was granted */
     char label[SQLOCK_LABEL_MAX + 1]; /* "pid@host" and, after a blank, the manager's label */
     int64_t place;                    /* of the caller in the queue: 1 is next; 0: it was in none */
+    int64_t age_ms;                   /* of an acquire that was refused: since the database said so. The
+                                         times above are those of now */
 } sqlock_holder;
 
 /* Called on the timer thread, or in a step of a manager without threads, when a lock becomes AT_RISK or LOST, and when it is HELD again. Changes that

@@ -55,6 +55,16 @@ TEST(test_unreachable_database_is_69, ON_ALL)
     assert_said(69, NULL, NULL);
 }
 
+TEST(test_file_that_cannot_be_there_is_named, ON_SQLITE)
+{
+    assert_says(69, "", "/nonexistent/x: its folder is not there",
+                "sqlock -U sqlite:/nonexistent/x migrate up");
+    assert_says(69, "", "is a folder", "sqlock -U sqlite:$D ls");
+    assert_says(78, "", "the path is empty", "sqlock -U sqlite: ls");
+    assert_says(78, "", "there is no host", "sqlock -U sqlite://x/y ls");
+    assert_says(78, "", "options after", "sqlock -U 'sqlite:/x?mode=ro' ls");
+}
+
 /* Waiting does not mend it. */
 TEST(test_url_that_names_nothing_is_78_at_once, ON_SERVERS)
 {
@@ -228,6 +238,9 @@ TEST(test_lock_in_a_file_that_is_locked_is_busy_by_name, ON_SQLITE)
     wait_for("locked");
     assert_says(75, "", "sqlock: nightly is busy: ", "sqlock acquire -w 300ms nightly");
     assert_said(75, "", "kept the database locked");
+    /* No one may be at the work, so -E does not skip it. */
+    assert_says(75, "", "kept the database locked",
+                "sqlock -q run -w 300ms -E 0 nightly touch $D/ran");
     kill(-other, SIGKILL);
     child_wait(other, patience_ms(5000));
     assert_sh("sqlock acquire -n nightly");

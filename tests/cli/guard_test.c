@@ -132,7 +132,7 @@ TEST(test_both_killed_at_once_end_what_forks_all_the_time, ON_SQLITE)
     pid_t run, guardian;
 
     run =
-        sh_start("exec sqlock $G run --ttl 2s nightly sh -c 'tests/cli/runner.sh $D & sleep 100'");
+        sh_start("exec sqlock $G run --ttl 5s nightly sh -c 'tests/cli/runner.sh $D & sleep 100'");
     wait_for("steps");
     guardian = guardian_of(run);
     kill(run, SIGSTOP);

@@ -57,6 +57,15 @@ TEST(test_verify_finds_what_is_missing, ON_ALL | EMPTY)
     assert_says(78, "", NULL, "sqlock $G --prefix other_ migrate verify");
 }
 
+/* Nothing is to be applied, so up cannot mend it: not even quietly. */
+TEST(test_up_says_that_a_table_is_gone, ON_ALL)
+{
+    database_exec("DROP TABLE @waiter");
+    assert_says(78, "", "there is no table waiter", "sqlock $G migrate up");
+    assert_says(78, "", "there is no table waiter", "sqlock -q $G migrate up --dry-run");
+    assert_says(78, "", "there is no table waiter", "sqlock $G migrate verify");
+}
+
 TEST(test_baseline_refuses_tables_that_are_not_there, ON_ALL | EMPTY)
 {
     assert_says(78, "", NULL, "sqlock $G migrate baseline 1");

@@ -136,6 +136,19 @@ TEST(test_command_finds_the_database_that_was_used, ON_ALL)
               "sqlock $G run t sh -c 'test -z \"${SQLOCK_URL+set}\" && sqlock '\"$G\"' show t'");
 }
 
+/* From another folder, too. */
+TEST(test_command_finds_the_file_of_a_relative_path, ON_SQLITE)
+{
+    assert_sh("mkdir $D/sub && cp $D/locks.db $D/sub");
+    assert_says(64, "", "t is held by an outer",
+                "cd $D && SQLOCK_URL=sqlite:locks.db sqlock run t sh -c "
+                "'cd sub && sqlock run t touch ran'");
+    assert_says(75, "", "t is busy",
+                "cd $D && unset SQLOCK_URL && export DATABASE_URL=sqlite:locks.db && sqlock run t "
+                "sh -c 'cd sub && sqlock run -n t touch ran'");
+    assert_sh("test ! -e $D/sub/ran");
+}
+
 /* What the command prints or reports of its environment holds no password; and it does not go
  * elsewhere by DATABASE_URL either. The URL of the application is the application's. */
 TEST(test_url_with_a_password_is_not_the_commands, ON_POSTGRES)

@@ -230,6 +230,30 @@ TEST(test_wait_outlives_a_server_that_is_down)
     give(t.lock);
 }
 
+/* P9: what was true when the database last answered is told as it is now. */
+TEST(test_holder_is_told_with_its_age_if_the_server_went_down, m, other)
+{
+    sqlock_lock *lock = take_for(other, "nightly", 60000, SQLOCK_NO_RENEW);
+    sqlock_holder holder = {.size = sizeof holder};
+    int64_t held_us = now_us();
+    struct waiter t = {.name = "nightly", .opts = wait_opts(1500, 0, 0), .m = m};
+    long asked = spy_runs(SQLOCK_STMT_ACQUIRE);
+
+    t.opts.holder = &holder;
+    wait_start(&t);
+    assert_soon(spy_runs(SQLOCK_STMT_ACQUIRE) > asked, patience_ms(1000));
+    sleep_ms(50);
+    sqlock_fake_down(fake_at(&w->place), 1);
+    pthread_join(t.thread, NULL);
+    assert_code(SQLOCK_EBUSY, t.code, &t.err);
+    held_us = now_us() - held_us;
+    assert_between(1000, holder.age_ms, held_us / 1000);
+    assert_between(holder.age_ms, holder.held_ms, held_us / 1000 + 2);
+    assert_between(60000 - held_us / 1000 - 2, holder.left_ms, 60000 - holder.age_ms);
+    sqlock_fake_down(fake_at(&w->place), 0);
+    drop(lock);
+}
+
 TEST(test_try_of_a_server_that_is_down_says_unreachable)
 {
     sqlock *m = open_with(w, with.request_ms = 300), *none = NULL;

@@ -189,13 +189,24 @@ TEST_AFTER(none_yet, test_P26_circle_may_lead_over_who_is_next_in_line, m, other
     all_free(m, "xy");
 }
 
+/* Who has the turn, and is not run for longer than an offer, loses it and comes once more. So on a
+ * busy machine it may be the last. Returns false then. */
+static bool gives_up_or_came_again(struct waiter *last, const struct waiter *turn)
+{
+    assert_soon(first_ended() != NULL, patience_ms(SOON_MS));
+    if (!turn->ended)
+        gives_up(last);
+    return !turn->ended;
+}
+
 /* One of two slots may come free, so it is not waited for in vain: until its holder waits, too. */
-TEST_AFTER(none_yet, test_P26_slot_is_waited_for_in_vain_if_all_holders_are_stuck, m, other)
+static bool slot_is_waited_for(sqlock *m, sqlock *other)
 {
     sqlock_lock *first = hold_as(m, "job 1", "s", TWO), *second = hold_as(other, "job 2", "s", TWO);
     sqlock_lock *x = hold_as(m, "job 3", "x", SQLOCK_EXCLUSIVE);
     struct waiter *slot = want(m, "job 3", "s", TWO), *a, *b;
     long looks = spy_requests(SQLOCK_STMT_CIRCLE);
+    bool gave_up;
 
     await_turn(m, "s", TWO);
     a = want(m, "job 1", "x", SQLOCK_EXCLUSIVE);
@@ -203,13 +214,29 @@ TEST_AFTER(none_yet, test_P26_slot_is_waited_for_in_vain_if_all_holders_are_stuc
     assert_soon(spy_requests(SQLOCK_STMT_CIRCLE) >= looks + 4, patience_ms(SOON_MS));
     assert_null(first_ended());
     b = want(other, "job 2", "x", SQLOCK_EXCLUSIVE);
-    gives_up(b);
+    gave_up = gives_up_or_came_again(b, slot);
+    if (!gave_up)
+        gives_up(slot);
     give(second);
-    give(granted(slot));
+    if (gave_up)
+        give(granted(slot));
     give(x);
     give(granted(a));
+    if (!gave_up)
+        give(granted(b));
     give(first);
     all_free(m, "xs");
+    return gave_up;
+}
+
+TEST_AFTER(none_yet, test_P26_slot_is_waited_for_in_vain_if_all_holders_are_stuck, m, other)
+{
+    int tries = 3;
+
+    while (!slot_is_waited_for(m, other)) {
+        assert_true(--tries > 0);
+        none_yet(w);
+    }
 }
 
 TEST_AFTER(none_yet, test_P26_actor_that_waits_for_its_own_lock_is_a_circle, m, other)

@@ -104,7 +104,7 @@ static void *swap_for_next(void *arg)
 }
 
 /* The release waits for the row alone: what goes in one packet with it waits for nothing. */
-TEST_WITH(MANY_WRITERS | ADOPTION, begin_app,
+TEST_WITH(MANY_WRITERS | ADOPTION | BATCHES, begin_app,
           test_P25_swap_out_of_a_locked_row_takes_the_next_at_once, m, other)
 {
     struct swapper s = {.m = m, .released = -1};
