@@ -6,6 +6,7 @@
 #include "core/engine/handshake.h"
 #include "core/engine/hold.h"
 #include "core/engine/hosts.h"
+#include "core/engine/locks.h"
 #include "core/engine/loop.h"
 #include "core/engine/op.h"
 #include "core/engine/pool.h"
@@ -17,6 +18,7 @@
 #define ROOM_US        50000 /* ... and if a missing answer would spoil the last answer */
 #define GRACE_US       50000 /* past the end of a wait, to receive an answer under way */
 #define ASYNC_LEAST_US 50000 /* an attempt on the worker thread lasts at least so long */
+#define OFFER_US       (LOCK_TURN_US / 2) /* what may use up an offer, lasts so long at most */
 
 /* Twice the time that answers took of late. m->round belongs to the manager, because a first
  * attempt has no time of its own. */
@@ -59,10 +61,22 @@ static int64_t attempt_end(const sqlock_op *op, int64_t now)
     return late ? time_max(op->deadline, now) + GRACE_US : op->deadline;
 }
 
-/* An attempt on the worker thread must not delay the renewals. */
+/* The lock is offered for a second. A request that takes it up goes out again before, perhaps over
+ * another connection, if there is no answer: unless answers are as slow as that. */
+static int64_t attempt_in_an_offer(const sqlock *m)
+{
+    return time_max(OFFER_US, 4 * m->round);
+}
+
+/* An attempt on the worker thread must not delay the renewals, nor those whom the worker is to
+ * call. */
 static int64_t attempt_async_limit(sqlock *m, int64_t now)
 {
-    return now + time_max(time_min(m->request_us, renewals_left(m, now) / 4), ASYNC_LEAST_US);
+    int64_t most = time_min(m->request_us, renewals_left(m, now) / 4);
+
+    if (!list_is_empty(&m->queue.places))
+        most = time_min(most, attempt_in_an_offer(m));
+    return now + time_max(most, ASYNC_LEAST_US);
 }
 
 /* What an attempt needs of values that the mutex guards. */
@@ -79,6 +93,8 @@ static void attempt_plan(const sqlock_op *op, int64_t now, struct plan *p)
     p->deadline = time_min(attempt_end(op, now), now + m->request_us);
     if (op->async && m->loop == NULL)
         p->deadline = time_min(p->deadline, attempt_async_limit(m, now));
+    if (op->request.flags & SQLOCK_CALL_LIKELY)
+        p->deadline = time_min(p->deadline, now + attempt_in_an_offer(m));
     p->connected = time_min(p->deadline, op->refused && waits ? op_last_try(op) : op->deadline);
     p->use = waits || op->patient ? POOL_CALLS : POOL_URGENT;
 }

@@ -264,13 +264,17 @@ int queue_call(sqlock *m, const struct answer *a, int64_t now)
     return 1;
 }
 
+static int64_t queue_beats_at(const struct queue *q)
+{
+    return !list_is_empty(&q->places) || q->parted != NULL ? q->beat_at : TIME_NEVER;
+}
+
 int64_t queue_due(const sqlock *m)
 {
     const struct queue *q = &m->queue;
-    const int beats = !list_is_empty(&q->places) || q->parted != NULL;
 
     return time_min(
-        time_min(beats ? q->beat_at : TIME_NEVER, lines_due(m)),
+        time_min(queue_beats_at(q), lines_due(m)),
         time_min(list_is_empty(&q->leavers) ? TIME_NEVER : q->leave_at, circles_due(&q->circles)));
 }
 
@@ -407,12 +411,12 @@ void queue_run(sqlock *m)
 
     if (lines_due(m) <= now)
         lines_run(m, now);
-    else if (!list_is_empty(&q->leavers) && q->leave_at <= now)
-        queue_let_leave(m);
+    else if (queue_beats_at(q) <= now) /* many may leave: the client is to live all the same */
+        beat_run(m);
     else if (circles_due(&q->circles) <= now)
         circles_run(m);
     else
-        beat_run(m);
+        queue_let_leave(m);
 }
 
 /* Without threads those that are left cost others an offer each. */

@@ -41,6 +41,7 @@ void *worker_main(void *arg)
 {
     UNCANCELLED; /* the application could learn this thread in a callback */
     sqlock *m = arg;
+    int op_is_next = 0; /* requests of ops and of the queue take turns */
 
     mutex_lock(&m->mu);
     while (!m->stopping) {
@@ -51,9 +52,11 @@ void *worker_main(void *arg)
             renewals_run(m);
         } else if (check_at <= now) {
             checks_run(m);
-        } else if (queue_at <= now) {
+        } else if (queue_at <= now && !(op_is_next && op_at <= now)) {
+            op_is_next = 1;
             queue_run(m);
         } else if (op_at <= now) {
+            op_is_next = 0;
             m->driving_since = now;
             ops_drive(ops_take(m, &m->driving), &m->driving);
         } else if (mend_at <= now) {

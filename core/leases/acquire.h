@@ -87,6 +87,8 @@ int change_gave_back(sqlock_op *op, int ended, int64_t now);
 
 /* The first request: none, or not ACQUIRE, if others of this manager wait already. */
 void waiting_begins(sqlock_op *op);
+/* The op may wait in the queue, and that is worth its while. */
+int waiting_may_queue(const sqlock_op *op);
 /* The lock is free, but others wait for it. */
 void waiting_found(sqlock_op *op, const struct answer *a, int64_t now);
 /* The requests of the phases BEAT and QUEUE. Return 1. */

@@ -6,6 +6,7 @@
 #include <sqlock/async.h>
 
 #include "core/engine/arguments.h"
+#include "core/engine/loop.h"
 #include "core/leases/acquire.h"
 #include "core/leases/leases.h"
 
@@ -87,6 +88,19 @@ void sqlock_op_cancel(sqlock_op *op)
         op_interrupt(op);
 }
 
+/* In a callback of a manager without threads: the step that is to go on with the op waits for it.
+ */
+static int op_waits_for_itself(sqlock_op *op)
+{
+    sqlock *m = op->m;
+    int waits;
+
+    mutex_lock(&m->mu);
+    waits = !op->done && m->loop != NULL && loop_is_mine(m);
+    mutex_unlock(&m->mu);
+    return waits;
+}
+
 int sqlock_op_finish(sqlock_op *op, sqlock_lock **out_lock, sqlock_error *err)
 {
     UNCANCELLED;
@@ -99,6 +113,9 @@ int sqlock_op_finish(sqlock_op *op, sqlock_lock **out_lock, sqlock_error *err)
         *out_lock = NULL;
     if (op_is_parents(op))
         return check_alive(op->m, err);
+    if (op_waits_for_itself(op))
+        return sqlock_error_set(err, SQLOCK_ESTATE, 0,
+                                "the request is under way, and this is a callback of its manager");
     word = op->word;
     len = op->lock->name_len;
     memcpy(name, op->lock->name, len); /* the op may end with its lock */

@@ -178,7 +178,10 @@ void seats_drained(sqlock_op *op, const struct answer *a, int64_t now)
         acquire_refused(op, SQLOCK_EGUARDED, a, now);
         return;
     case SQLOCK_OUT_SKIPPED:
-        acquire_in_the_way(op, now);
+        if (op->acquire.has_turn || op->acquire.unlike != 0 || !waiting_may_queue(op))
+            acquire_in_the_way(op, now);
+        else
+            waiting_found(op, a, now); /* those who came meanwhile would overtake it for ever */
         return;
     case SQLOCK_OUT_HELD:
         if (rows_int(a->rows, 0, SQLOCK_COL_SEAT, -1) >= 0) {

@@ -20,12 +20,13 @@ static int waiting_is_worth_a_place(const sqlock_op *op)
 }
 
 /* Behind others of this manager. They pass the lock on among themselves, or, if they cannot, each
- * needs a place. */
+ * needs a place. Shared holders and those of slots go together, and pass nothing on. */
 static int waiting_joins(sqlock_op *op)
 {
     if (line_of(op->lock) == NULL)
         return 0;
-    if (texts_has(op->m->texts, SQLOCK_STMT_PASS, NULL) != 0) {
+    if (op->lock->mode != SQLOCK_EXCLUSIVE ||
+        texts_has(op->m->texts, SQLOCK_STMT_PASS, NULL) != 0) {
         op->phase = ACQUIRE_QUEUE;
         return queue_enter(op, 0);
     }
@@ -34,6 +35,11 @@ static int waiting_joins(sqlock_op *op)
     op->parked = 1;
     op_again(op, op_last_try(op));
     return 1;
+}
+
+int waiting_may_queue(const sqlock_op *op)
+{
+    return queue_serves(op->m) && waiting_is_worth_a_place(op) && !change_must_not_wait(op);
 }
 
 void waiting_begins(sqlock_op *op)

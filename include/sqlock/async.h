@@ -34,7 +34,8 @@ SQLOCK_API int64_t sqlock_op_place(sqlock_op *op);
 /* End a request early. It must still be finished. Any thread. */
 SQLOCK_API void sqlock_op_cancel(sqlock_op *op);
 /* Take the result and free op. Waits if the request is not done. out_lock is for an acquire; NULL
- * otherwise. Returns what the blocking call would have returned. */
+ * otherwise. Returns what the blocking call would have returned. Or SQLOCK_ESTATE, and op lives on: in a
+ * callback of a manager without threads, before the request is done. */
 SQLOCK_API SQLOCK_CHECKED int sqlock_op_finish(sqlock_op *op, sqlock_lock **out_lock, sqlock_error *err);
 
 /* ---- without threads ----------------------------------------------------------------------------

@@ -114,4 +114,78 @@ TEST(test_acquire_that_was_cut_for_others_is_unsure)
     drop(lock);
 }
 
+/* ---- behind those who leave the queue, and beside those who wait there ----------------------- */
+
+enum { LEAVERS = 8 };
+
+static struct leavers {
+    sqlock *m;
+    atomic_int end;
+    pthread_t threads[LEAVERS];
+} leavers;
+
+static const char *const busy_names[LEAVERS] = {"a", "b", "c", "d", "e", "f", "g", "h"};
+
+static void *leave_again(void *arg)
+{
+    sqlock_acquire_opts o = wait_opts(60, 0, 0);
+    sqlock_lock *none = NULL;
+    sqlock_error err;
+
+    while (!atomic_load(&leavers.end))
+        if (sqlock_acquire(leavers.m, *(const char *const *)arg, &o, &none, &err) == 0)
+            sqlock_scope_end(&none);
+    return NULL;
+}
+
+/* They come sooner than they can leave. */
+TEST(test_P8_request_of_a_loop_does_not_starve_behind_those_who_leave, m, other)
+{
+    sqlock_lock *busy[LEAVERS], *lock = NULL;
+    sqlock_op *op;
+
+    fault(w, SQLOCK_STMT_LEAVE, SQLOCK_FAULT_SLOW, ALWAYS, 50);
+    leavers.m = m;
+    atomic_store(&leavers.end, 0);
+    for (int i = 0; i < LEAVERS; i++) {
+        busy[i] = take(other, busy_names[i]);
+        assert_int_equal(
+            pthread_create(&leavers.threads[i], NULL, leave_again, (void *)&busy_names[i]), 0);
+    }
+    sleep_ms(1000);
+    op = start(m, "free", 5000, NULL);
+    assert_takes(0, late_ms(1000), ok(sqlock_op_finish(op, &lock, &said)));
+    atomic_store(&leavers.end, 1);
+    for (int i = 0; i < LEAVERS; i++)
+        pthread_join(leavers.threads[i], NULL);
+    for (int i = 0; i < LEAVERS; i++)
+        give(busy[i]);
+    give(lock);
+}
+
+TEST(test_P21_waiter_is_called_while_a_request_of_a_loop_hangs, other)
+{
+    sqlock *m = open_with(w, with.connections = 3, with.request_ms = 8000);
+    sqlock_lock *lock = take(other, "nightly"), *none = NULL;
+    struct waiter t = {.m = m, .name = "nightly", .opts = wait_opts(60000, 0, 0)};
+    long queued = spy_runs(SQLOCK_STMT_QUEUE), asked;
+    int64_t released;
+    sqlock_op *op;
+
+    wait_start(&t);
+    assert_soon(spy_runs(SQLOCK_STMT_QUEUE) > queued, patience_ms(3000));
+    asked = spy_runs(SQLOCK_STMT_ACQUIRE);
+    stall(w, SQLOCK_STMT_ACQUIRE, 1, 20000);
+    op = start(m, "stuck", SQLOCK_WAIT_FOREVER, NULL);
+    assert_soon(spy_runs(SQLOCK_STMT_ACQUIRE) > asked, patience_ms(3000));
+    released = now_us();
+    give(lock);
+    pthread_join(t.thread, NULL);
+    assert_ok(t.code, &t.err);
+    assert_between(0, t.ended_us - released, late_ms(1500) * INT64_C(1000));
+    give(t.lock);
+    ok(sqlock_op_finish(op, &none, &said));
+    give(none);
+}
+
 TEST_MAIN_ON(fake)

@@ -1,6 +1,8 @@
 /* P8 on the fake driver: how a wait ends for a lock that is simply held. */
 #include "tests/drivers/fake_network.h"
 
+#include "core/engine/manager.h"
+
 /* P8: the room that is left for the last try is that of the answers as they are now. */
 TEST(test_one_slow_answer_does_not_end_a_wait_early, a, b)
 {
@@ -210,6 +212,81 @@ TEST(test_P1_owner_that_comes_back_before_it_has_left_keeps_its_grant, m, other)
     says(SQLOCK_EBUSY, try_once(other, "nightly"));
     give(mine);
     give(first);
+}
+
+/* ---- in the queue ---------------------------------------------------------------------------- */
+
+static bool someone_waits_alone(sqlock *m)
+{
+    bool alone;
+
+    mutex_lock(&m->mu);
+    alone = !list_is_empty(&m->queue.alone);
+    mutex_unlock(&m->mu);
+    return alone;
+}
+
+/* No one of them passes the lock on to the next: each needs a place, and not only after a while. */
+TEST(test_P21_shared_waiters_of_one_manager_queue_at_once, m, other)
+{
+    sqlock_lock *lock = take(other, "nightly");
+    struct waiter t[3];
+
+    for (int i = 0; i < 3; i++) {
+        long queued = spy_runs(SQLOCK_STMT_QUEUE);
+
+        t[i] = (struct waiter){.m = m, .name = "nightly", .opts = wait_opts(60000, 0, 0)};
+        t[i].opts.mode = SQLOCK_SHARED;
+        wait_start(&t[i]);
+        while (spy_runs(SQLOCK_STMT_QUEUE) == queued)
+            assert_false(someone_waits_alone(m));
+    }
+    give(lock);
+    for (int i = 0; i < 3; i++) {
+        pthread_join(t[i].thread, NULL);
+        assert_ok(t[i].code, &t[i].err);
+    }
+    for (int i = 0; i < 3; i++)
+        give(t[i].lock);
+}
+
+/* The first drain meets one who has just changed the row. */
+static struct skipped {
+    atomic_int drains;
+    atomic_long queued; /* before the second drain */
+} skipped;
+
+static int run_skipped(void *conn, const sqlock_call *call, sqlock_stmt stmt,
+                       const sqlock_value *values, size_t n, int64_t deadline, sqlock_rows *rows,
+                       sqlock_error *err)
+{
+    int drains = stmt == SQLOCK_STMT_DRAIN ? atomic_fetch_add(&skipped.drains, 1) : -1;
+
+    if (drains == 0)
+        return spy_answer(rows, 0, SQLOCK_OUT_SKIPPED);
+    if (drains == 1)
+        atomic_store(&skipped.queued, spy_runs(SQLOCK_STMT_QUEUE));
+    return spied_driver()->run(conn, call, stmt, values, n, deadline, rows, err);
+}
+
+TEST(test_P21_who_wants_the_lock_alone_queues_if_shared_holders_keep_changing_it)
+{
+    sqlock_acquire_opts shared = wait_opts(0, 60000, SQLOCK_NO_RENEW), alone = wait_opts(300, 0, 0);
+    sqlock_lock *reader, *none = NULL;
+    sqlock *m, *other;
+    long queued;
+
+    memset(&skipped, 0, sizeof skipped);
+    w->driver.run = run_skipped;
+    m = open_changed(w, 5000);
+    other = open_manager(w, NULL);
+    shared.mode = SQLOCK_SHARED;
+    reader = take_with(other, "nightly", &shared);
+    queued = spy_runs(SQLOCK_STMT_QUEUE);
+    says(SQLOCK_EBUSY, sqlock_acquire(m, "nightly", &alone, &none, &said));
+    assert_true(atomic_load(&skipped.drains) >= 2);
+    assert_true(atomic_load(&skipped.queued) > queued);
+    give(reader);
 }
 
 TEST_MAIN_ON(fake)

@@ -171,22 +171,25 @@ CORE_TEST(test_open_start_refuses_what_open_refuses)
     assert_null(op);
 }
 
-static atomic_int blocked_code;
+static atomic_int blocked_code, finish_code;
+static sqlock_op *unfinished; /* a wait for a lock that is held */
 
 static void block_in_callback(sqlock_lock *lock, sqlock_state state, void *user)
 {
     sqlock_lock *none = NULL;
 
     (void)lock;
-    if (state == SQLOCK_LOST)
-        atomic_store(&blocked_code, sqlock_acquire(user, "other", NULL, &none, NULL));
+    if (state != SQLOCK_LOST)
+        return;
+    atomic_store(&blocked_code, sqlock_acquire(user, "other", NULL, &none, NULL));
+    atomic_store(&finish_code, sqlock_op_finish(unfinished, &none, NULL));
 }
 
 /* It would wait for the step that called it. */
 TEST(test_callback_that_would_block_its_own_step_is_refused)
 {
-    sqlock_acquire_opts o = wait_opts(0, 200, SQLOCK_NO_RENEW);
-    sqlock_lock *lock = NULL;
+    sqlock_acquire_opts o = wait_opts(0, 200, SQLOCK_NO_RENEW), waits;
+    sqlock_lock *lock = NULL, *other;
     sqlock_op *op = NULL;
 
     loop_opened(w);
@@ -196,8 +199,15 @@ TEST(test_callback_that_would_block_its_own_step_is_refused)
     ok(sqlock_acquire_start(loop, "nightly", &o, &op, &said));
     ok(loop_finish(op, &lock));
     keep(lock);
+    other = take_for(open_manager(w, NULL), "held", 60000, SQLOCK_NO_RENEW);
+    waits = wait_opts(60000, 0, 0);
+    ok(sqlock_acquire_start(loop, "held", &waits, &unfinished, &said));
     loop_turn_for(300);
     assert_int_equal(atomic_load(&blocked_code), SQLOCK_ESTATE);
+    assert_int_equal(atomic_load(&finish_code), SQLOCK_ESTATE);
+    give(other);
+    ok(loop_finish(unfinished, &lock));
+    give(lock);
 }
 
 /* ---- what needs no thread -------------------------------------------------------------------- */
