@@ -88,12 +88,18 @@ int lock_new(sqlock *m, const char *name, size_t name_len, const sqlock_acquire_
     list_init(&lock->in_events);
     mutex_lock(&m->mu);
     list_append(&m->locks, &lock->in_manager);
-    lock->given = opts->owner != NULL;
-    m->n_given += lock->given != 0;
     m->refs++;
     mutex_unlock(&m->mu);
     *out = lock;
     return 0;
+}
+
+void lock_has_given_owner(sqlock_lock *lock)
+{
+    mutex_lock(&lock->m->mu);
+    lock->given = 1;
+    lock->m->n_given++;
+    mutex_unlock(&lock->m->mu);
 }
 
 int lock_like(sqlock_lock *lock, int64_t mode, int same_owner, sqlock_lock **out, sqlock_error *err)

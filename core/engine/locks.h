@@ -15,8 +15,10 @@
 /* Make a handle in state UNSURE. opts was checked. */
 int lock_new(sqlock *m, const char *name, size_t name_len, const sqlock_acquire_opts *opts,
              sqlock_lock **out, sqlock_error *err);
-/* The same for a grant in the place of another one: with this mode, its name and options, and what
- * is left of its max_hold_ms. same_owner: with its owner, too; otherwise with a new one. */
+/* The application gave its owner, and may acquire with that once more. */
+void lock_has_given_owner(sqlock_lock *lock);
+/* As lock_new(), for a grant in the place of another one: with this mode, its name and options, and
+ * what is left of its max_hold_ms. same_owner: with its owner, too; otherwise with a new one. */
 int lock_like(sqlock_lock *lock, int64_t mode, int same_owner, sqlock_lock **out,
               sqlock_error *err);
 /* Make it one of the library's own locks. Call this before its first use. */

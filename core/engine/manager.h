@@ -246,6 +246,7 @@ struct sqlock_op {
     int retries_at_once;  /* retries without a pause, in a row */
     int refused;          /* SQLOCK_EBUSY or SQLOCK_EGUARDED, if the last answer was that */
     sqlock_holder holder; /* at the last refusal */
+    int64_t told;         /* when the answer came that said so */
     int64_t held_until;   /* end of that holder's lease, unless it is released before */
     sqlock_error refusal;
     sqlock_holder *out_holder;

@@ -103,10 +103,8 @@ static void op_give_holder(sqlock_holder *out, const sqlock_op *op)
     sqlock_holder holder = op->holder;
     uint32_t size = out->size;
 
-    if (op->refused == SQLOCK_EBUSY && op->held_until != 0) {
-        int64_t left_ms = (op->held_until - sqlock_now_us()) / 1000;
-
-        holder.age_ms = holder.left_ms > left_ms ? holder.left_ms - left_ms : 0;
+    if (op->refused == SQLOCK_EBUSY && holder.left_ms > 0) {
+        holder.age_ms = (sqlock_now_us() - op->told) / 1000;
         holder.left_ms -= holder.age_ms;
         holder.held_ms += holder.held_ms > 0 ? holder.age_ms : 0;
     }

@@ -350,6 +350,8 @@ int acquire_begin(sqlock *m, const char *name, const sqlock_acquire_opts *opts, 
         (rc = lock_new(m, name, *out_len, &o, &lock, err)) != 0)
         return rc;
     assert(*out_len >= 1 && *out_len <= SQLOCK_NAME_MAX);
+    if (o.owner != NULL)
+        lock_has_given_owner(lock);
     if ((rc = acquire_start(lock, o.wait_ms, o.cancel, out_op, err)) != 0) {
         lock_free(lock);
         return rc;

@@ -92,6 +92,7 @@ void acquire_refused(sqlock_op *op, int code, const struct answer *a, int64_t no
     char place[40];
 
     answer_holder(a, &op->holder);
+    op->told = a->received;
     op->holder.place = waiting_number(op);
     op->held_until = code == SQLOCK_EBUSY && a->left > 0 ? a->sent + a->left : 0;
     if (!op->settle || a->now > op->lock->lost_until)
@@ -236,6 +237,7 @@ void acquire_in_grace(sqlock_op *op, const struct answer *a, int64_t now)
 {
     refusal_names_no_one(op);
     op->holder.left_ms = a->left / 1000;
+    op->told = a->received;
     op->held_until = a->sent + a->left;
     if (!op->settle || a->now > op->lock->lost_until)
         op->unsure = 0;
