@@ -154,7 +154,7 @@ static int reap_account(const struct job *job, int code)
 }
 
 /* With --loop: until a signal. Failures on the way are reported, and the next run tries again: the
- * database restarts, the disk of the metrics file is full. */
+ * database restarts, SQLite's file is locked, the disk of the metrics file is full. */
 static int reap_loop(struct job *job)
 {
     struct pollfd signalled = {.fd = job->signals.fd, .events = POLLIN};
@@ -164,7 +164,8 @@ static int reap_loop(struct job *job)
         ran = reap_once(job);
         rc = reap_account(job, job->caught != 0 ? EXIT_SIGNAL + job->caught : ran);
         if (job->caught != 0 || !job->loops ||
-            (ran != 0 && ran != EXIT_UNREACHABLE && ran != EXIT_LOST))
+            (ran != 0 && ran != EXIT_UNREACHABLE && ran != EXIT_LOST && ran != EXIT_BUSY &&
+             ran != EXIT_UNSURE))
             return rc;
         if (poll(&signalled, 1, job->pause_ms) > 0 &&
             (job->caught = signals_next(&job->signals, NULL)) != 0)

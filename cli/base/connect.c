@@ -97,6 +97,8 @@ int fail_with(int code, const sqlock_error *err)
         say(SAY_NOTE, "run 'sqlock migrate up' to bring the tables to this version");
     if (setup_is_wrong(code, err))
         return EXIT_SETUP;
+    if (code == SQLOCK_EDB && strcmp(err->sqlstate, "55P03") == 0) /* SQLite's file is locked */
+        return EXIT_BUSY;
     return is_row_unknown(code, err) ? EXIT_DATA : exit_of(code);
 }
 

@@ -24,6 +24,8 @@
 #include "cli/run/wire.h"
 
 #define KILL_AGAIN_US      5000
+#define CONT_US            100000
+#define CONTS              100 /* a renewal that delays the locker's stop takes less than 10 s */
 #define KILL_SLOWLY_US     250000
 #define KILL_SLOW_AFTER_US 2000000
 
@@ -46,7 +48,10 @@ struct guardian {
     bool start_due;
     struct order start;  /* if it is due */
     enum cause stop_due; /* the locker said so, maybe before the start */
-    bool lost; /* and that the lock is lost: maybe while it is stopped for another cause */
+    bool lost;     /* and that the lock is lost: maybe while it is stopped for another cause */
+    sigset_t kept; /* signals for the command, which came before its start */
+    int conts;     /* so many times SIGCONT is sent to the locker, at that time the next one */
+    int64_t cont_us;
 };
 
 /* ---- times ----------------------------------------------------------------------------------- */
@@ -99,6 +104,13 @@ static int64_t guardian_next_us(const struct guardian *g, int64_t now)
     default:
         return next;
     }
+}
+
+static int64_t guardian_wake_us(const struct guardian *g)
+{
+    int64_t next = guardian_next_us(g, sqlock_now_us());
+
+    return g->phase == RUNNING && g->conts > 0 && g->cont_us < next ? g->cont_us : next;
 }
 
 static void deadline_set(struct guardian *g, int64_t deadline_us)
@@ -168,6 +180,9 @@ static void guardian_start(struct guardian *g)
         return;
     }
     g->command = pid;
+    for (int signal = 1; signal < SIGRTMIN; signal++)
+        if (sigismember(&g->kept, signal) == 1)
+            kill(pid, signal);
     close_files(g);
 }
 
@@ -184,6 +199,15 @@ static void look_at_exec(struct guardian *g)
     report_send(g, n == 0 ? REPORT_STARTED : REPORT_NOT_STARTED, error);
 }
 
+/* From the locker, or sent to the guardian itself. */
+static void guardian_pass_on(struct guardian *g, int signal)
+{
+    if (g->command == 0)
+        sigaddset(&g->kept, signal);
+    else if (g->status == -1)
+        kill(g->command, signal);
+}
+
 static void guardian_obey(struct guardian *g, const struct order *order)
 {
     switch (order->kind) {
@@ -196,8 +220,8 @@ static void guardian_obey(struct guardian *g, const struct order *order)
         deadline_set(g, order->deadline_us);
         break;
     case ORDER_SIGNAL:
-        if (g->command > 0 && g->status == -1)
-            kill(g->command, order->signal);
+        g->conts = 0; /* the locker runs */
+        guardian_pass_on(g, order->signal);
         break;
     case ORDER_STOP:
         g->stop_due = CAUSE_LOST;
@@ -254,13 +278,25 @@ static void guardian_stop(struct guardian *g, enum cause cause)
 }
 
 /* The locker stops itself when the command is stopped. If only the command is then continued, not
- * the whole job, continue the locker too, or it could not renew. */
+ * the whole job, continue the locker too, or it could not renew. It may be about to stop itself,
+ * behind a renewal that takes long: so again, until it says that it has gone on. */
+static void continue_locker(struct guardian *g, int64_t now)
+{
+    g->conts--;
+    g->cont_us = now + CONT_US;
+    if (locker_lives(g))
+        kill(g->plan->locker, SIGCONT);
+}
+
 static void stopped_or_continued(struct guardian *g, int status)
 {
-    if (WIFSTOPPED(status))
+    g->conts = 0;
+    if (WIFSTOPPED(status)) {
         report_send(g, REPORT_STOPPED, WSTOPSIG(status));
-    else if (locker_lives(g))
-        kill(g->plan->locker, SIGCONT);
+        return;
+    }
+    g->conts = CONTS;
+    continue_locker(g, sqlock_now_us());
 }
 
 /* Wait for every child that has ended, adopted orphans too. */
@@ -308,6 +344,8 @@ static void guardian_decide(struct guardian *g)
     if (g->start_due)
         guardian_start(g);
     now = sqlock_now_us();
+    if (g->phase == RUNNING && g->conts > 0 && now >= g->cont_us)
+        continue_locker(g, now);
     if (g->phase == RUNNING) {
         if (g->status != -1)
             guardian_stop(g, CAUSE_NONE);
@@ -336,8 +374,8 @@ static void listen_to_signals(struct guardian *g)
     struct signalfd_siginfo info;
 
     while (read(g->signals_fd, &info, sizeof info) == (ssize_t)sizeof info)
-        if (info.ssi_signo != SIGCHLD && g->command > 0 && g->status == -1)
-            kill(g->command, (int)info.ssi_signo);
+        if (info.ssi_signo != SIGCHLD)
+            guardian_pass_on(g, (int)info.ssi_signo);
 }
 
 static void listen_all(struct guardian *g)
@@ -396,7 +434,7 @@ void guardian_run(const struct plan *plan, int locker_fd)
         _exit(EXIT_SETUP);
     }
     while (g.phase != GONE) {
-        timer_arm(&g, guardian_next_us(&g, sqlock_now_us()));
+        timer_arm(&g, guardian_wake_us(&g));
         listen_all(&g);
         guardian_wait_all(&g);
         guardian_decide(&g);

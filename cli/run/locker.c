@@ -194,8 +194,12 @@ static void suspend_too(struct locker *l)
         say(SAY_MORE, "%s: cannot renew the lease before it is suspended", l->plan->name);
     order_send(l, ORDER_DEADLINE, 0);
     left = (l->known_us - plan_slack_us(l->plan) - plan_grace_us(l->plan) - sqlock_now_us()) / 1000;
-    say(SAY_NOTE, "%s: suspended; will be terminated unless resumed within %s", l->plan->name,
-        text_span(span, left));
+    if (l->plan->on_lost == ON_LOST_WARN)
+        say(SAY_NOTE, "%s: suspended; the lock is lost unless it is resumed within %s",
+            l->plan->name, text_span(span, left));
+    else
+        say(SAY_NOTE, "%s: suspended; will be terminated unless resumed within %s", l->plan->name,
+            text_span(span, left));
     sigemptyset(&set);
     sigaddset(&set, SIGTSTP);
     /* The kernel ignores this if no shell could wake us. */
@@ -217,7 +221,9 @@ static void hear_guardian(struct locker *l)
         n = recv(l->guardian_fd, &r, sizeof r, MSG_DONTWAIT);
         if (n != (ssize_t)sizeof r)
             continue;
-        if (r.kind == REPORT_NOT_STARTED)
+        if (r.kind == REPORT_STARTED)
+            l->started = true;
+        else if (r.kind == REPORT_NOT_STARTED)
             l->start_error = r.value;
         else if (r.kind == REPORT_STOPPED)
             suspend_too(l);
@@ -259,12 +265,12 @@ static void hand_on_signals(struct locker *l)
     bool by_terminal;
     int signal;
 
-    /* What the terminal sends goes to the whole job, so the command has it already. But only the
-     * first process of the session learns that the terminal was closed. */
+    /* What the terminal sends goes to the whole job, so the command has it already, if it has been
+     * started. But only the first process of the session learns that the terminal was closed. */
     while ((signal = signals_next(&l->plan->signals, &by_terminal)) != 0) {
         l->must_end |= signal != SIGUSR1 && signal != SIGUSR2 && signal != SIGHUP;
         l->hung_up |= signal == SIGHUP;
-        if (!by_terminal || (signal == SIGHUP && getsid(0) == getpid()))
+        if (!by_terminal || !l->started || (signal == SIGHUP && getsid(0) == getpid()))
             sigaddset(&l->signals_due, signal);
     }
 }

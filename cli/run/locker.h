@@ -26,6 +26,7 @@ struct locker {
     sqlock_state state; /* as last reported to the user */
     bool has_terminal;
     bool must_end;                  /* by a signal */
+    bool started;                   /* the command */
     bool hung_up;                   /* SIGHUP came: it ends a command, or is a request to it */
     bool suspended;                 /* Ctrl-Z, and since then no renewal */
     int start_error;                /* errno of the command that could not be started */

@@ -189,6 +189,14 @@ static int check_actor(const sqlock_acquire_opts *opts, sqlock_error *err)
     return check_text("actor", opts->actor, SQLOCK_ACTOR_MAX, err);
 }
 
+int check_cancel(const sqlock_cancel *cancel, sqlock_error *err)
+{
+    if (cancel == NULL || cancel->process == sqlock_process_id())
+        return 0;
+    return sqlock_error_set(err, SQLOCK_EFORK, 0,
+                            "the cancel object belongs to the parent process: make one here");
+}
+
 int check_acquire_opts(const sqlock *m, const sqlock_acquire_opts *in, sqlock_acquire_opts *out,
                        sqlock_error *err)
 {
@@ -197,7 +205,7 @@ int check_acquire_opts(const sqlock *m, const sqlock_acquire_opts *in, sqlock_ac
 
     sqlock_acquire_opts_init(out);
     if ((rc = opts_copy(out, sizeof *out, acquire_fields, COUNT(acquire_fields), in, err)) != 0 ||
-        (rc = check_wait(out->wait_ms, err)) != 0 ||
+        (rc = check_wait(out->wait_ms, err)) != 0 || (rc = check_cancel(out->cancel, err)) != 0 ||
         (rc = check_range("max_hold_ms", out->max_hold_ms, 0, INT32_MAX, err)) != 0 ||
         (rc = check_mode(out->mode, err)) != 0)
         return rc;
@@ -229,7 +237,7 @@ int check_row_opts(const sqlock_row_opts *in, sqlock_row_opts *out, sqlock_error
 
     sqlock_row_opts_init(out);
     if ((rc = opts_copy(out, sizeof *out, row_fields, COUNT(row_fields), in, err)) != 0 ||
-        (rc = check_wait(out->wait_ms, err)) != 0)
+        (rc = check_cancel(out->cancel, err)) != 0 || (rc = check_wait(out->wait_ms, err)) != 0)
         return rc;
     if (out->flags & ~(SQLOCK_ROW_SKIP_LOCKED | SQLOCK_ROW_KEEPS_KEY))
         return sqlock_error_set(err, SQLOCK_EINVAL, 0, "unknown flags 0x%x", out->flags);
@@ -261,6 +269,7 @@ int check_reap_opts(const sqlock_reap_opts *in, sqlock_reap_opts *out, sqlock_er
 
     sqlock_reap_opts_init(out);
     if ((rc = opts_copy(out, sizeof *out, reap_fields, COUNT(reap_fields), in, err)) != 0 ||
+        (rc = check_cancel(out->cancel, err)) != 0 ||
         (rc = check_range("batch", out->batch, 1, SQLOCK_REAP_BATCH_MAX, err)) != 0 ||
         (rc = check_range("pause_ms", out->pause_ms, 0, PAUSE_MAX_MS, err)) != 0 ||
         (rc = check_range("grace_ms", out->grace_ms, 0, AGE_MAX_MS, err)) != 0 ||
@@ -281,6 +290,7 @@ int check_retry_opts(const sqlock_retry_opts *in, sqlock_retry_opts *out, sqlock
 
     sqlock_retry_opts_init(out);
     if ((rc = opts_copy(out, sizeof *out, retry_fields, COUNT(retry_fields), in, err)) != 0 ||
+        (rc = check_cancel(out->cancel, err)) != 0 ||
         (rc = check_range("attempts", out->attempts, 1, INT32_MAX, err)) != 0 ||
         (rc = check_range("optimistic", out->optimistic, 0, INT32_MAX, err)) != 0 ||
         (rc = check_range("base_ms", out->base_ms, 0, REQUEST_MAX_MS, err)) != 0 ||

@@ -36,6 +36,8 @@ int check_name(const char *name, size_t *out_len, sqlock_error *err);
 /* The token must be one that a grant can have. */
 int check_token(int64_t token, sqlock_error *err);
 int check_wait(int32_t wait_ms, sqlock_error *err);
+/* NULL, or one of this process: what a parent made may never be fired here (SQLOCK_EFORK). */
+int check_cancel(const sqlock_cancel *cancel, sqlock_error *err);
 
 /* The caller must give a place for the request's handle. It is set to NULL, so that it is NULL
  * after a failure. */

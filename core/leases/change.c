@@ -272,6 +272,8 @@ static int upgrade_begin(sqlock_lock *lock, int32_t wait_ms, sqlock_cancel *canc
 
     if (rc == 0)
         rc = check_wait(wait_ms, err);
+    if (rc == 0)
+        rc = check_cancel(cancel, err);
     return rc == 0 ? change_begin(lock, SQLOCK_EXCLUSIVE, wait_ms, cancel, out_op, err) : rc;
 }
 

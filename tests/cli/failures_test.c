@@ -232,15 +232,19 @@ TEST(test_database_that_can_only_be_read_is_78, ON_SQLITE | ON_POSTGRES)
 /* Another program's transaction, not a holder: so nobody is named, but the lock is. */
 TEST(test_lock_in_a_file_that_is_locked_is_busy_by_name, ON_SQLITE)
 {
-    pid_t other = sh_start("(echo 'BEGIN IMMEDIATE;'; echo '.shell echo >$D/locked'; sleep 30) | "
-                           "exec sqlite3 $D/locks.db");
+    pid_t other;
 
+    assert_sh("sqlock acquire -n --ttl 1h held >$D/grant");
+    other = sh_start("(echo 'BEGIN IMMEDIATE;'; echo '.shell echo >$D/locked'; sleep 30) | "
+                     "exec sqlite3 $D/locks.db");
     wait_for("locked");
     assert_says(75, "", "sqlock: nightly is busy: ", "sqlock acquire -w 300ms nightly");
     assert_said(75, "", "kept the database locked");
     /* No one may be at the work, so -E does not skip it. */
     assert_says(75, "", "kept the database locked",
                 "sqlock -q run -w 300ms -E 0 nightly touch $D/ran");
+    assert_says(75, "", "kept the database locked",
+                "sqlock break held --token $(cut -d' ' -f2 $D/grant)");
     kill(-other, SIGKILL);
     child_wait(other, patience_ms(5000));
     assert_sh("sqlock acquire -n nightly");

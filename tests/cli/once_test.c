@@ -105,6 +105,26 @@ TEST(test_run_that_went_on_after_hup_is_done, ON_SQLITE)
     assert_says(0, "", NULL, "sqlock $G once " LONG " nightly echo again");
 }
 
+/* The lock is held, and the register is waited for: there is no command yet. */
+TEST(test_signal_before_the_start_reaches_the_command, ON_POSTGRES)
+{
+    pid_t session, run;
+
+    assert_sh("mkfifo $D/go");
+    session = sh_start("(echo 'BEGIN; LOCK TABLE %s.sqlock_register;'; "
+                       "echo '\\! echo >$D/locked'; cat $D/go; echo 'COMMIT;') | "
+                       "exec psql -Xq $SQLOCK_URL",
+                       database_schema());
+    wait_for("locked");
+    run = sh_start("exec sqlock $G once " LONG " nightly sleep 60");
+    assert_soon(strstr(sh("sqlock $G show nightly")->out, "held since") != NULL, patience_ms(5000));
+    kill(run, SIGTERM);
+    sleep_ms(100);
+    assert_sh("echo >$D/go");
+    assert_ends(run, 128 + SIGTERM);
+    assert_ends(session, 0);
+}
+
 /* Another one may run it by then, and may fail: who holds the lock writes it down. */
 TEST(test_run_that_lost_its_lock_is_made_up_for, ON_SQLITE)
 {

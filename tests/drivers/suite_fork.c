@@ -80,6 +80,29 @@ static int use_dead_handles(void *arg)
     return 0;
 }
 
+static sqlock_cancel *parents_cancel;
+
+/* It could not be fired there. */
+static int use_parents_cancel(void *arg)
+{
+    struct world *w = arg;
+    sqlock_acquire_opts o = wait_opts(SQLOCK_WAIT_FOREVER, 0, 0);
+    sqlock_lock *none = NULL;
+    sqlock *m = NULL;
+
+    o.cancel = parents_cancel;
+    ok(open_here(w, NULL, &m, &said));
+    says(SQLOCK_EFORK, sqlock_acquire(m, "nightly", &o, &none, &said));
+    return 0;
+}
+
+TEST(test_P17_cancel_of_the_parent_is_refused_in_a_child)
+{
+    ok(sqlock_cancel_new(&parents_cancel, &said));
+    assert_int_equal(child_wait(child_start(use_parents_cancel, w), patience_ms(10000)), 0);
+    sqlock_cancel_free(parents_cancel);
+}
+
 TEST(test_handles_are_dead_in_a_child_and_live_in_the_parent, m)
 {
     struct forked f = {.m = m};
