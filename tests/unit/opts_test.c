@@ -131,6 +131,7 @@ TEST(test_acquire_options_count_field_by_field_at_every_size)
     const sqlock_acquire_opts defaults = SQLOCK_ACQUIRE_OPTS_INIT;
     sqlock_acquire_opts all = defaults;
     sqlock_holder holder = {.size = sizeof holder};
+    sqlock_cancel cancel = {.process = sqlock_process_id()};
 
     all.wait_ms = 0x01020304;
     all.lease_ms = 0x04030201;
@@ -138,7 +139,7 @@ TEST(test_acquire_options_count_field_by_field_at_every_size)
     all.max_hold_ms = 0x02020202;
     all.flags = SQLOCK_NO_RENEW;
     all.label = "label";
-    all.cancel = (void *)&all;
+    all.cancel = &cancel;
     memset(&all.on_event, 0x11, sizeof all.on_event);
     all.user = &holder;
     all.holder = &holder;
