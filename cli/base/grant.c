@@ -393,14 +393,18 @@ static const char *busy_age(char out[AGE_WORDS], const sqlock_holder *holder)
     return out;
 }
 
-/* No holder is known: the library says what makes it busy. A guard, or a file that is locked, is
- * more than a note: perhaps no one is at the work. */
+bool grant_file_was_locked(const sqlock_error *err)
+{
+    return err->code == SQLOCK_EGUARDED && strcmp(err->sqlstate, "55P03") == 0;
+}
+
+/* No holder is known: the library says what makes it busy. */
 static void busy_without_holder(const char *shown_name, const sqlock_error *err)
 {
     sqlock_error shown = *err;
 
     error_for_shell(&shown);
-    if (err->code == SQLOCK_EGUARDED)
+    if (grant_file_was_locked(err))
         say_code(SAY_ERROR, sqlock_code_name(err->code), "%s is busy: %s (perhaps no one holds it)",
                  shown_name, shown.text);
     else

@@ -94,6 +94,9 @@ int grant_import(sqlock *m, const struct grant_id *id, int32_t lease_ms, sqlock_
 int grant_failed(sqlock *m, const char *verb, const struct grant_id *id, sqlock_lock *lock, int rc,
                  const sqlock_error *err);
 
+/* SQLite's file was locked for the whole wait. That is no holder: perhaps no one is at the work
+ * that -E would skip. */
+bool grant_file_was_locked(const sqlock_error *err);
 /* Print in one line who holds the lock, and how to break it. err: the answer to the acquire. */
 void grant_say_busy(const struct cli *cli, const char *name, const sqlock_holder *holder,
                     const sqlock_error *err);

@@ -220,7 +220,8 @@ static void guardian_obey(struct guardian *g, const struct order *order)
         deadline_set(g, order->deadline_us);
         break;
     case ORDER_SIGNAL:
-        g->conts = 0; /* the locker runs */
+        if (order->signal == SIGCONT) /* the locker has gone on */
+            g->conts = 0;
         guardian_pass_on(g, order->signal);
         break;
     case ORDER_STOP:

@@ -68,13 +68,8 @@ static void say_busy(const struct locker *l, const sqlock_holder *holder, const 
         return;
     }
     error_for_shell(&shown);
-    say_code(SAY_NOTE, sqlock_code_name(err->code), "%s: busy: %s", l->plan->name, shown.text);
-}
-
-/* SQLite's file was: that is no holder, and no one may be at the work that -E would skip. */
-static bool file_was_locked(const sqlock_error *err)
-{
-    return err->code == SQLOCK_EGUARDED && strcmp(err->sqlstate, "55P03") == 0;
+    say_code(grant_file_was_locked(err) ? SAY_ERROR : SAY_NOTE, sqlock_code_name(err->code),
+             "%s: busy: %s", l->plan->name, shown.text);
 }
 
 static int take_refused(struct locker *l, int rc, int caught, const sqlock_holder *holder,
@@ -89,7 +84,7 @@ static int take_refused(struct locker *l, int rc, int caught, const sqlock_holde
             return rc;
         l->outcome->word = "busy";
         say_busy(l, holder, err);
-        return file_was_locked(err) ? EXIT_BUSY : l->plan->busy_exit;
+        return grant_file_was_locked(err) ? EXIT_BUSY : l->plan->busy_exit;
     }
     if (rc == SQLOCK_EDEADLOCK)
         l->outcome->word = "deadlock";

@@ -162,9 +162,9 @@ int sqlock_break(sqlock *m, const char *name, int64_t token, sqlock_error *err)
         return rc;
     request.until = sqlock_now_us() + m->request_us; /* for all that it takes */
     rc = named_request(m, &request, &said);
-    if (rc == SQLOCK_EGUARDED && (said.flags & SQLOCK_RETRY)) /* SQLite: nothing was done */
-        return error_give(err, &said);
-    if ((rc == 0 || rc == SQLOCK_EGUARDED || rc == SQLOCK_ELOST) &&
+    /* To be tried again: the file was locked, and nothing is broken. */
+    if ((rc == 0 || (rc == SQLOCK_EGUARDED && !(said.flags & SQLOCK_RETRY)) ||
+         rc == SQLOCK_ELOST) &&
         texts_has(m->texts, SQLOCK_STMT_SEAT, NULL) == 0)
         rc = break_seat(m, &request, token, rc, &said);
     return rc == 0 ? 0 : error_give(err, &said);

@@ -119,6 +119,8 @@ TEST(test_guarded_lock_is_75, ON_POSTGRES)
     assert_says(9, "", "guard",
                 "sqlock $G run -w 300ms -E 9 --status-fd 3 nightly touch $D/ran 3>$D/status");
     assert_non_null(strstr(text_of("status"), "\"outcome\":\"busy\",\"exit\":9"));
+    assert_says(0, "", NULL, "sqlock -q $G run -n -E 0 nightly touch $D/ran");
+    assert_string_equal(sh("sqlock -q $G run -n -E 0 nightly touch $D/ran")->err, "");
     /* Broken it is, each of them, though nobody gets it yet. */
     assert_says(
         0, "      2  broken; an open transaction still guards the name\n", "",
@@ -243,6 +245,8 @@ TEST(test_lock_in_a_file_that_is_locked_is_busy_by_name, ON_SQLITE)
     /* No one may be at the work, so -E does not skip it. */
     assert_says(75, "", "kept the database locked",
                 "sqlock -q run -w 300ms -E 0 nightly touch $D/ran");
+    assert_says(75, "", "kept the database locked",
+                "sqlock -q run -w 300ms -E 0 -l nightly -l other touch $D/ran");
     assert_says(75, "", "kept the database locked",
                 "sqlock break held --token $(cut -d' ' -f2 $D/grant)");
     kill(-other, SIGKILL);

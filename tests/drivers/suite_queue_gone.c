@@ -39,7 +39,8 @@ TEST(test_P1_owner_that_comes_back_keeps_what_it_is_granted, m, other)
         owner[0] = (unsigned char)i;
         /* On a busy machine so short a wait may end before its answer comes. */
         if (sqlock_acquire(m, "nightly", &waits, &mine, &said) != SQLOCK_EBUSY) {
-            assert_true(said.code == SQLOCK_EUNSURE || said.code == SQLOCK_EUNREACH);
+            assert_true(said.code == SQLOCK_EUNSURE || said.code == SQLOCK_EUNREACH ||
+                        said.code == SQLOCK_ETIMEOUT);
             drop(mine);
             give(lock);
             continue;
