@@ -99,8 +99,15 @@ int lite_library_check(sqlock_error *err);
 /* The same for a caller that passes the address of its sqlite3_libversion_number(), or NULL. */
 int lite_library_check_caller(void (*library)(void), sqlock_error *err);
 
-/* conn.c */
+/* url.c: the path of a URL: sqlite:PATH or sqlite:///PATH. NULL: not valid, err says why. */
+const char *lite_url_path(const char *url, sqlock_error *err);
+/* Makes a relative path absolute now, because the program may change its directory later. It does
+ * not resolve symbolic links, so a link that later leads elsewhere is noticed too. Puts front
+ * before the path. NULL: err has the reason. */
+char *lite_path_absolute(const char *front, const char *path, sqlock_error *err);
 int lite_whole_url(const char *url, char **out_url, sqlock_error *err);
+
+/* conn.c */
 int lite_open(const sqlock_conn_opts *opts, int64_t deadline, void **out_conn, sqlock_error *err);
 void lite_close(void *conn);
 void lite_cancel(void *conn, uint64_t call);
