@@ -6,7 +6,7 @@
 
 #define BEAT_US    INT64_C(1000000)
 #define LOOK_LEAST INT64_C(1000) /* where there are no notifications; also to begin to listen */
-#define LOOK_MOST  INT64_C(70000)
+#define LOOK_MOST  INT64_C(75000)
 #define LOOK_PLACE INT64_C(4000)   /* for each one before the first of ours */
 #define GHOSTS_US  INT64_C(900000) /* looks that come often take those for ghosts that just left */
 #define FAILED_US  INT64_C(250000) /* a beat that failed: several fit into the time of a client */

@@ -1468,7 +1468,7 @@ COMMIT;
 -- The place of a client's first waiter for a name is as in queue. The others are behind it, and for them the lease
 -- seems to run for a month: they look when they have become the first. Their places take a look at the whole queue. So
 -- only the second step says them, and the first one does not (NULL).
--- Clients that ended an hour ago go, one at a time.
+-- Clients that ended an hour ago go, one at a time. Each beat of a session looks for the one that the next beat takes away.
 -- :step often
 SELECT 0, {DONE}, 0, NULL, {now}, NULL, NULL, NULL
 FROM {client} p FORCE INDEX (PRIMARY) WHERE p.id = :client AND p.alive_until > {start} + LEAST(:alive, {alive}) / 2
@@ -1480,9 +1480,9 @@ WHERE a.id = :client AND a.alive_until > {start} + LEAST(:alive, {alive}) / 2 AN
 INSERT INTO {client} (id, alive_until, session)
 VALUES (:client, (@sqlock_t := {now}) + LEAST(:alive, {alive}), :session)
 ON DUPLICATE KEY UPDATE alive_until = VALUES(alive_until), session = :session;
-SELECT MIN(p.id) INTO @sqlock_late FROM {client} p WHERE p.alive_until < @sqlock_t - {gone};
-DELETE FROM {client} WHERE id = @sqlock_late AND alive_until < @sqlock_t - {gone};
-SELECT 0, {DONE}, 0, NULL, @sqlock_t, NULL, NULL, NULL FROM DUAL
+DELETE FROM {client} WHERE id = @sqlock_dead AND alive_until < @sqlock_t - {gone};
+SELECT 0, {DONE}, (@sqlock_dead := (SELECT MIN(p.id) FROM {client} p WHERE p.alive_until < @sqlock_t - {gone})) IS NULL,
+       NULL, @sqlock_t, NULL, NULL, NULL FROM DUAL
 UNION ALL
 SELECT 0, {DONE}, IF(f.ticket IS NULL, q.place, {first_place}), {told}
 FROM {waiting} LEFT JOIN ({places}) q ON q.ns = w.ns AND q.name = w.name AND q.ticket = w.ticket

@@ -243,6 +243,29 @@ TEST_IF(SQL, test_waiters_that_are_dead_are_not_seen, a, b)
     give(lock);
 }
 
+/* A waiter of a client that ended long ago: it would be seen again if the client came to life. */
+TEST_IF(SQL, test_clients_that_ended_long_ago_are_forgotten, a, b)
+{
+    const int64_t until = sqlock_now_us() + 10000000;
+    sqlock_lock *lock = take(a, "nightly");
+    sqlock_op *op = queue_up(b, "nightly", "");
+    int seen_now = 0;
+
+    run_past(w, "INSERT INTO {client} (id, alive_until, session) SELECT owner, 1, 0 FROM {waiter}");
+    run_past(w, "INSERT INTO {waiter} (ns, name, ticket, owner, client, ttl, grace, label, since) "
+                "SELECT ns, name, ticket + 1000, client, owner, ttl, grace, label, since "
+                "FROM {waiter}");
+    while (seen_now != 1 && sqlock_now_us() < until) {
+        run_past(w, "UPDATE {client} SET alive_until = 9000000000000000000 WHERE alive_until = 1");
+        seen_now = look(a, NULL);
+        run_past(w, "UPDATE {client} SET alive_until = 1 WHERE alive_until = 9000000000000000000");
+        sqlock_sleep_us(100000);
+    }
+    assert_int_equal(seen_now, 1);
+    give_up(op);
+    give(lock);
+}
+
 /* It has left the queue, and waits for a shared holder to go. */
 TEST(test_P9_who_is_next_for_a_shared_lock_stands_before_the_queue, a, b)
 {
