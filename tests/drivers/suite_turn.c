@@ -170,8 +170,9 @@ TEST_IF(QUEUES, test_P23_turn_is_as_short_as_an_offer_from_its_grant_on, m)
     sqlock_holder holder = {.size = sizeof holder};
     sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
     sqlock_lock *shared = sit(m, "door", SQLOCK_SHARED);
-    struct waiter writer = {.name = "door", .opts = wait_opts(6000, 30000, 0)};
+    static struct waiter writer; /* it may outlive a test that fails */
 
+    writer = (struct waiter){.name = "door", .opts = wait_opts(6000, 30000, 0)};
     w->driver.run = run_with_late_queue;
     place_opts(w, &o);
     ok(open_by(&w->driver, w->place.url, &o, &writer.m, &said));
