@@ -72,7 +72,7 @@ struct queue {
     struct link leavers;                     /* ... of ops that have ended */
     struct link alone;                       /* struct place.in_alone; who came first is first */
     int leaving;                             /* so many are about to */
-    const struct place *giver;               /* who leaves now, and gives back; NULL: no one */
+    const struct place *giver;               /* who leaves now, and may give back; NULL: no one */
     cond left;                               /* one has left */
     uint64_t left_key;   /* line_key() of the last that has left, or is about to, */
     int64_t left_at;     /* and when that was; TIME_NEVER: it is about to */

@@ -350,27 +350,39 @@ static int place_owner_is_back(const sqlock *m, const struct place *p)
     return 0;
 }
 
-int queue_gives_back_of(const sqlock_lock *lock)
+int queue_gives_back_of(const sqlock_lock *lock, int64_t now)
 {
-    const struct place *p = lock->m->queue.giver;
+    const struct queue *q = &lock->m->queue;
 
-    return p != NULL && place_has_name(p, lock);
+    if (q->giver != NULL && place_has_name(q->giver, lock))
+        return 1;
+    LIST_EACH(at, &q->leavers)
+    {
+        const struct place *p = LIST_MEMBER(at, struct place, in_queue);
+
+        if (now <= p->gives_until && place_has_name(p, lock))
+            return 1;
+    }
+    return 0;
 }
 
 /* Returns when to try again. TIME_NEVER: it has left, or never can. While no server answers it
- * stays in the list: a place that no one wants would cost others an offer. */
+ * stays in the list: a place that no one wants would cost others an offer. So it does while a
+ * request whose answer was lost may still give back what the owner has. */
 static int64_t place_leave(sqlock *m, struct place *p)
 {
     const int gives = p->gives && !place_owner_is_back(m, p);
+    const int64_t until = queue_errand_end(m, sqlock_now_us());
     sqlock_value values[] = {value_bytes(p->ns, p->ns_len), value_bytes(p->name, p->name_len),
-                             value_bytes(p->owner, sizeof p->owner), value_int(gives)};
+                             value_bytes(p->owner, sizeof p->owner),
+                             value_int(gives ? skew_server_earliest(&m->skew, until) : 0)};
     sqlock_error err = {0};
     struct answer a;
     sqlock_rows rows;
     int64_t sent;
 
     rows_init(&rows);
-    m->queue.giver = gives ? p : NULL;
+    m->queue.giver = gives || sqlock_now_us() <= p->gives_until ? p : NULL;
     queue_send(m, POOL_RENEWALS, SQLOCK_STMT_LEAVE, values, &rows, &sent, &err);
     m->queue.giver = NULL;
     answer_clear(&a);
@@ -378,7 +390,9 @@ static int64_t place_leave(sqlock *m, struct place *p)
         answer_read(&rows, 0, &a);
     rows_end(&rows);
     queue_notify(m, &a);
-    if (err.flags & (SQLOCK_RETRY | SQLOCK_RECONNECT))
+    if (gives && err.code != 0)
+        p->gives_until = until;
+    if ((err.flags & (SQLOCK_RETRY | SQLOCK_RECONNECT)) || sqlock_now_us() <= p->gives_until)
         return sqlock_now_us() + FAILED_US;
     return a.outcome == SQLOCK_OUT_SKIPPED ? sqlock_now_us() + AGAIN_US : TIME_NEVER;
 }

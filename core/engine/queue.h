@@ -19,13 +19,14 @@ struct place {
     char *circle;  /* it is to give up, and this is why; NULL: no */
     struct link in_queue; /* of queue.places, or queue.leavers */
     sqlock *m;
-    sqlock_op *op;  /* NULL: it leaves */
-    int64_t since;  /* an answer has said that it is in the queue since then; 0: not yet */
-    int64_t number; /* 1: the next in line; 0: not known */
-    int seen;       /* the last beat saw it there */
-    int called;     /* the lock was offered to it, or may be: it has to look */
-    int gives;      /* of one that leaves: it gives back what it was offered meanwhile */
-    int sent;       /* a request was sent that may have queued it */
+    sqlock_op *op;       /* NULL: it leaves */
+    int64_t since;       /* an answer has said that it is in the queue since then; 0: not yet */
+    int64_t number;      /* 1: the next in line; 0: not known */
+    int seen;            /* the last beat saw it there */
+    int called;          /* the lock was offered to it, or may be: it has to look */
+    int gives;           /* of one that leaves: it gives back what it was offered meanwhile */
+    int64_t gives_until; /* a request that does so may still be on its way */
+    int sent;            /* a request was sent that may have queued it */
     unsigned char owner[SQLOCK_OWNER_SIZE];
     const char *name; /* behind ns, both without a NUL */
     size_t ns_len, name_len;
@@ -53,9 +54,9 @@ void queue_take_out(sqlock *m, const void *ns, size_t ns_len, const void *name, 
                     const unsigned char owner[SQLOCK_OWNER_SIZE], int gives);
 /* The lock was passed on to one of this manager that waits no more: give it back. */
 void queue_give_back(const sqlock_lock *lock, const unsigned char owner[SQLOCK_OWNER_SIZE]);
-/* One with this name and owner leaves now, and gives back what that owner has: the next acquire of
- * the owner waits for the end of it. */
-int queue_gives_back_of(const sqlock_lock *lock);
+/* One with this name and owner leaves, and a request is under way, or may be, that gives back what
+ * that owner has: the next acquire of the owner waits for the end of it. */
+int queue_gives_back_of(const sqlock_lock *lock, int64_t now);
 /* Someone of this manager's has given the lock up, and what it had is being given back, or was
  * since then. */
 int queue_is_left(const sqlock_lock *lock, int64_t since);

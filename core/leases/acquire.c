@@ -53,7 +53,7 @@ static int acquire_next(sqlock_op *op, int64_t now)
 
     if (waiting_gives_up(op))
         return 0;
-    if (lock->given && queue_gives_back_of(lock)) {
+    if (lock->given && queue_gives_back_of(lock, now)) {
         op_again(op, now + GIVING_US);
         return 0;
     }

@@ -1428,11 +1428,12 @@ SELECT 0,
 FROM {meta} m STRAIGHT_JOIN {lock} h ON h.ns = :ns AND h.name = :name WHERE m.id = 1;
 
 -- :block leave
--- Takes an owner that waits no longer out of the queue. :gives = 1: if it was offered the lock meanwhile, it gives that
--- back. It locks and decides as `queue` does, but grants nothing. SKIPPED: try again. No row: the lock has none.
+-- Takes an owner that waits no longer out of the queue. If it was offered the lock meanwhile, it gives that back, but not
+-- after :gives (0: never): then the owner may have it again. It locks and decides as `queue` does, but grants nothing.
+-- SKIPPED: try again. No row: the lock has none.
 -- :step often
 START TRANSACTION;
-SELECT MAX(c.token), MAX(IF(:gives = 1 AND c.owner = :owner, c.token, NULL)) INTO @sqlock_token, @sqlock_own
+SELECT MAX(c.token), MAX(IF({now} <= :gives AND c.owner = :owner, c.token, NULL)) INTO @sqlock_token, @sqlock_own
 FROM {lock} c FORCE INDEX (PRIMARY) WHERE c.ns = :ns AND c.name = :name AND c.kind = 0 FOR UPDATE;
 SELECT {now}, MAX(IF(w.owner = :owner, w.ticket, NULL)), COALESCE(SUM(w.owner <> :owner), 0) > 0,
        MIN(IF(w.owner = :owner, NULL, w.ticket))

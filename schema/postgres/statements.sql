@@ -1425,8 +1425,8 @@ FROM {lock} h CROSS JOIN {meta} m
 WHERE h.ns = :ns AND h.name = :name AND m.id = 1;
 
 -- :block leave
--- Takes an owner that waits no longer out of the queue. :gives = 1: if it was offered the lock meanwhile, it gives that
--- back. SKIPPED: try again. No row: the lock has none.
+-- Takes an owner that waits no longer out of the queue. If it was offered the lock meanwhile, it gives that back, but not
+-- after :gives (0: never): then the owner may have it again. SKIPPED: try again. No row: the lock has none.
 -- :step first
 SELECT 1 FROM {lock} l WHERE l.ns = :ns AND l.name = :name AND l.kind = 0 FOR NO KEY UPDATE OFFSET 1;
 -- :step
@@ -1434,7 +1434,7 @@ WITH q AS (
     SELECT l.changes FROM {lock} l WHERE l.ns = :ns AND l.name = :name
 ), k AS (
     SELECT c.ns, c.name, c.changes,
-           (:gives = 1 AND c.owner = :owner) IS TRUE AS own, {now} AS t
+           ({now} <= :gives AND c.owner = :owner) IS TRUE AS own, {now} AS t
     FROM {lock} c WHERE c.ns = :ns AND c.name = :name AND c.kind = 0
     FOR NO KEY UPDATE SKIP LOCKED
 ), s AS (

@@ -778,8 +778,8 @@ SELECT 0,
 FROM {lock} h CROSS JOIN {meta} m WHERE h.ns = :ns AND h.name = :name AND m.id = 1;
 
 -- :block leave
--- Takes an owner that waits no longer out of the queue. :gives = 1: if it was offered the lock meanwhile, it gives that
--- back. No row: the lock has none.
+-- Takes an owner that waits no longer out of the queue. If it was offered the lock meanwhile, it gives that back, but not
+-- after :gives (0: never): then the owner may have it again. No row: the lock has none.
 -- :step write
 DELETE FROM {waiter} WHERE ns = :ns AND name = :name AND owner = :owner;
 -- :step write
@@ -788,7 +788,7 @@ WHERE ns = :ns AND name = :name AND changes() > 0;
 -- :step write
 UPDATE {lock} SET owner = NULL, exp = NULL, since = NULL, label = NULL, offered = 0, changes = changes + 1,
     ended_owner = owner, ended_token = token, ended_why = {ENDED_RELEASED}, idle_since = {now}
-WHERE ns = :ns AND name = :name AND kind = 0 AND owner = :owner AND :gives = 1;
+WHERE ns = :ns AND name = :name AND kind = 0 AND owner = :owner AND {now} * 1000 <= :gives;
 -- :step write
 SELECT 0, {DONE}, l.token, NULL, {now} * 1000, NULL, NULL, NULL, w.client, w.owner
 FROM {lock} l LEFT JOIN {waiter} w ON w.ns = l.ns AND w.name = l.name AND l.owner IS NULL

@@ -214,6 +214,37 @@ TEST(test_P1_owner_that_comes_back_before_it_has_left_keeps_its_grant, m, other)
     give(first);
 }
 
+/* The request that takes its place out of the queue is lost, and so is the next one. The server
+ * runs both later. Until their time is up, the next acquire of the owner waits for them. If they
+ * come in time, they give back what it was offered, and end it. */
+TEST(test_P1_leave_that_comes_late_does_not_end_the_owners_next_grant, m, other)
+{
+    unsigned char owner[SQLOCK_OWNER_SIZE] = "an owner of mine";
+    sqlock_acquire_opts once = wait_opts(0, 0, SQLOCK_NO_RENEW), waits = wait_opts(60, 0, 0);
+    const int late_ms[] = {1000, 300, 1000, 300, 300};
+    int granted = 0;
+
+    once.owner = waits.owner = owner;
+    for (int i = 0; i < 5; i++) {
+        sqlock_lock *lock = take(other, "nightly"), *mine = NULL;
+
+        owner[0] = (unsigned char)i;
+        fault(w, SQLOCK_STMT_LEAVE, SQLOCK_FAULT_LATE, 2, late_ms[i]);
+        says(SQLOCK_EBUSY, sqlock_acquire(m, "nightly", &waits, &mine, &said));
+        give(lock);
+        if (sqlock_acquire(m, "nightly", &once, &mine, &said) != 0) {
+            assert_int_equal(said.code, SQLOCK_ELOST);
+            drop(mine);
+            continue;
+        }
+        granted++;
+        sleep_ms(late_ms[i] + 150);
+        says(SQLOCK_EBUSY, try_once(other, "nightly"));
+        give(mine);
+    }
+    assert_true(granted > 0);
+}
+
 /* ---- in the queue ---------------------------------------------------------------------------- */
 
 static bool someone_waits_alone(sqlock *m)
