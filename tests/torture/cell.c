@@ -312,7 +312,7 @@ static void say_end(const struct cell *c, FILE *say)
 int cell_run(struct cell *c, struct total *out, FILE *say)
 {
     int64_t begun_us = now_us();
-    bool fine;
+    bool fine, broke = false;
 
     c->lease_ms = LEASE_MS;
     c->side = 1;
@@ -330,9 +330,14 @@ int cell_run(struct cell *c, struct total *out, FILE *say)
         cell_sweep(c);
         judge(c, say);
         *out = total_of(c, begun_us);
+        broke = c->verdict.violations > 0 && engine_clock_broke(&c->engine);
     }
     tear_down(c);
     say_end(c, say);
+    if (broke) {
+        fprintf(say, "that proves nothing: the server has aborted under libfaketime\n");
+        return CELL_BROKE;
+    }
     /* Too little load, or a client that failed, is no proof: nothing to be added. */
     out->violations -= c->verdict.found[RULE_LOAD];
     if ((c->problem[0] || c->verdict.violations) && out->violations <= 0)

@@ -68,8 +68,11 @@ struct cell {
     struct check_verdict verdict;
 };
 
+#define CELL_BROKE 78
+
 /* Run it; 0: proved. 1: violated, or the cell did not work; what is known is on `say`. 77: it
- * cannot be had here, for the reason that is said. *out, for the totals, is filled with 0 and with
+ * cannot be had here, for the reason that is said. CELL_BROKE: its clock has hurt the server, and
+ * what was found says nothing; run it again. *out, for the totals, is filled with 0 and with
  * 1 for violations (out->date is "" if there is nothing to add). */
 int cell_run(struct cell *c, struct total *out, FILE *say);
 

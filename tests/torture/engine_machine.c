@@ -87,6 +87,12 @@ void engine_clock_env(const struct engine *e)
     setenv("FAKETIME_DONT_FAKE_MONOTONIC", "1", 1);
 }
 
+bool engine_clock_broke(const struct engine *e)
+{
+    return (e->wants & ENGINE_CLOCK) && e->kind->family == FAMILY_POSTGRES &&
+           shell("grep -q 'was terminated by signal 6' '%s/log'", engine_folder(e));
+}
+
 /* A server's clock is its own. */
 void engine_env(const struct engine *e)
 {

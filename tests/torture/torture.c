@@ -12,7 +12,7 @@
 #include "tests/torture/client.h"
 #include "tests/torture/fault.h"
 
-enum { USAGE = 2 };
+enum { USAGE = 2, BROKEN_TRIES = 3 };
 
 static int usage(void)
 {
@@ -43,7 +43,7 @@ static int cell_main(int argc, char **argv)
     const char *totals = NULL;
     struct total total;
     struct cell cell = {.kind = kind, .fault = fault, .seed = 1, .seconds = 16, .share = 1};
-    int rc;
+    int rc = CELL_BROKE;
 
     if (argc < 2 || argc % 2 != 0)
         return usage();
@@ -67,7 +67,18 @@ static int cell_main(int argc, char **argv)
             return usage();
     }
     prctl(PR_SET_PDEATHSIG, SIGTERM); /* nobody waits for the cell of a run that was ended */
-    rc = cell_run(&cell, &total, stdout);
+    for (int tries = 0; tries < BROKEN_TRIES; tries++) {
+        struct cell again = {.kind = kind,
+                             .fault = fault,
+                             .seed = cell.seed,
+                             .seconds = cell.seconds,
+                             .share = cell.share};
+
+        cell = again;
+        rc = cell_run(&cell, &total, stdout);
+        if (rc != CELL_BROKE)
+            break;
+    }
     if (totals && cell.engine.why[0])
         totals_append_skip(totals, kind->name, fault->word, cell.engine.why);
     else if (totals && total.date[0] && !totals_append(totals, &total))
