@@ -90,7 +90,7 @@ void engine_clock_env(const struct engine *e)
 bool engine_clock_broke(const struct engine *e)
 {
     return (e->wants & ENGINE_CLOCK) && e->kind->family == FAMILY_POSTGRES &&
-           shell("grep -q 'was terminated by signal 6' '%s/log'", engine_folder(e));
+           shell("grep -Eq '^([a-z_]+\\(\\): |corrupted |double free)' '%s/log'", engine_folder(e));
 }
 
 /* A server's clock is its own. */
