@@ -142,6 +142,14 @@ static int open_once(struct cli *cli, const struct database *db, sqlock **out_m,
     return rc;
 }
 
+/* A server that is read-only, or a replica, may be so in the middle of a failover. */
+static bool may_come_back(int code, const sqlock_error *err)
+{
+    if (code == SQLOCK_EREADONLY)
+        return (err->flags & SQLOCK_RETRY) != 0;
+    return (code == SQLOCK_EUNREACH || code == SQLOCK_ETIMEOUT) && !setup_is_wrong(code, err);
+}
+
 /* *err is of the last attempt; code 0: the library did not refuse. */
 static int open_patiently(struct cli *cli, int32_t pid, const char *label, sqlock **out_m,
                           sqlock_error *err)
@@ -165,8 +173,7 @@ static int open_patiently(struct cli *cli, int32_t pid, const char *label, sqloc
             return 0;
         }
         left_ms = (end - sqlock_now_us()) / 1000;
-        if ((rc != SQLOCK_EUNREACH && rc != SQLOCK_ETIMEOUT) || setup_is_wrong(rc, err) ||
-            left_ms <= 0) {
+        if (!may_come_back(rc, err) || left_ms <= 0) {
             err->code = rc;
             return exit_of(rc);
         }

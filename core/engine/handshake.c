@@ -33,9 +33,9 @@ static int handshake_check_server(const sqlock_rows *rows, sqlock_error *err)
     switch (outcome) {
     case SQLOCK_OUT_DONE:
         return 0;
-    case SQLOCK_OUT_READONLY:
-        return sqlock_error_set(err, SQLOCK_EREADONLY, 0, "this server cannot hold locks: %s",
-                                detail);
+    case SQLOCK_OUT_READONLY: /* until a switchover is over */
+        return sqlock_error_set(err, SQLOCK_EREADONLY, SQLOCK_RETRY,
+                                "this server cannot hold locks: %s", detail);
     case SQLOCK_OUT_WEAK:
         return sqlock_error_set(err, SQLOCK_EREFUSED, 0,
                                 "this server may lose commits in a crash, and then repeat tokens: "

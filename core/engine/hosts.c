@@ -208,6 +208,12 @@ int64_t hosts_room(const sqlock *m, int64_t now, int64_t deadline)
                : time_min(deadline, now + (half > OTHERS_FROM_US ? half : OTHERS_FROM_US));
 }
 
+/* Its address may lead to another one next time. */
+static int server_was_demoted(const sqlock *m, const sqlock_error *err)
+{
+    return err->code == SQLOCK_EREADONLY && !manager_has_one_writer(m);
+}
+
 /* The host's other idle connections are closed, because each would take as long to fail. */
 void hosts_failed(sqlock *m, const struct conn *c, int64_t sent, sqlock_error *err)
 {
@@ -215,9 +221,11 @@ void hosts_failed(sqlock *m, const struct conn *c, int64_t sent, sqlock_error *e
     int silent = err->code == SQLOCK_ETIMEOUT && (err->flags & SQLOCK_RECONNECT) &&
                  sqlock_now_us() - sent >= long_enough;
 
-    if (m->n_hosts <= 1 || (!silent && err->code != SQLOCK_EREADONLY))
+    if ((m->n_hosts <= 1 || !silent) && !server_was_demoted(m, err))
         return;
     err->flags |= SQLOCK_RETRY | SQLOCK_RECONNECT;
+    if (m->n_hosts <= 1)
+        return;
     mutex_unlock(&m->mu);
     hosts_pass_over(m, c->host);
     server_leave(m, c);

@@ -125,6 +125,35 @@ TEST(test_postgres_without_fsync_is_refused_unless_accepted, ON_POSTGRES | EMPTY
     assert_sh("sqlock $G ls");
 }
 
+/* ---- a server that becomes a replica, or was one ----------------------------------------------
+ */
+
+static void set_read_only(const char *value)
+{
+    private_exec("ALTER SYSTEM SET default_transaction_read_only = %s", value);
+    private_exec("SELECT pg_reload_conf()");
+    sleep_ms(300);
+}
+
+TEST(test_switchover_is_waited_for_on_request, ON_POSTGRES | EMPTY)
+{
+    pid_t waits, leads;
+
+    private_exec("DROP SCHEMA IF EXISTS turn CASCADE; CREATE SCHEMA turn");
+    database_at(private_url(), "turn");
+    assert_sh("sqlock $G migrate up");
+    set_read_only("on");
+    assert_says(78, "", "this server cannot hold locks", "sqlock $G run -n nightly true");
+    waits = sh_start("exec sqlock $G --wait-db 60s run nightly sh -c 'echo >$D/ran'");
+    leads = sh_start("exec sqlock $G lead scheduler sh -c 'echo >$D/led'");
+    sleep_ms(1500);
+    assert_sh("test ! -e $D/ran -a ! -e $D/led");
+    set_read_only("off");
+    assert_int_equal(child_wait(waits, patience_ms(30000)), 0);
+    assert_int_equal(child_wait(leads, patience_ms(30000)), 0);
+    assert_sh("test -e $D/ran -a -e $D/led");
+}
+
 #endif
 
 #ifdef TEST_HAVE_MYSQL

@@ -110,6 +110,30 @@ TEST(test_a_read_only_server_is_refused)
     my_private_exec("SET GLOBAL read_only = 0");
 }
 
+/* A switchover behind one address: who waits for a lock goes on, who only tries learns why not. */
+TEST(test_wait_goes_on_while_the_server_is_read_only)
+{
+    sqlock_acquire_opts o = SQLOCK_ACQUIRE_OPTS_INIT;
+    sqlock_lock *lock = NULL;
+    sqlock_op *op = NULL;
+    sqlock *m;
+
+    mysql_migrated();
+    mysql_new_user("modest", "localhost", NULL);
+    my_private_exec("GRANT SELECT, INSERT, UPDATE, DELETE ON test.* TO modest@localhost");
+    m = db_open(mysql_db(mysql_login("modest")));
+    o.wait_ms = 30000;
+    my_private_exec("SET GLOBAL read_only = 1");
+    assert_code(SQLOCK_EREADONLY, lock_try(m, "nightly", 0, &lock, &err), &err);
+    assert_true(err.flags & SQLOCK_RETRY);
+    assert_ok(sqlock_acquire_start(m, "nightly", &o, &op, &err), &err);
+    sqlock_sleep_us(1500000);
+    my_private_exec("SET GLOBAL read_only = 0");
+    assert_ok(sqlock_op_finish(op, &lock, &err), &err);
+    lock_give(lock);
+    sqlock_close(m);
+}
+
 /* Of the rights that a client needs each is asked for, and no more. */
 TEST(test_a_missing_right_is_reported_when_it_is_opened)
 {
