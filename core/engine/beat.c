@@ -37,34 +37,26 @@ void beat_soon(sqlock *m, int64_t now)
         m->queue.beat_at = time_min(m->queue.beat_at, now + LOOK_LEAST);
 }
 
-/* A waiter of this client that no op is behind: a server that took over has lost the request that
- * took it out, or one that queued it came late. It leaves. */
-static void beat_read_ghost(sqlock *m, const sqlock_rows *rows, size_t row,
-                            const unsigned char owner[SQLOCK_OWNER_SIZE])
-{
-    size_t ns_len = 0, name_len = 0;
-    const void *ns = rows_bytes(rows, row, SQLOCK_COL_BEAT_NS, &ns_len);
-    const void *name = rows_bytes(rows, row, SQLOCK_COL_BEAT_NAME, &name_len);
-
-    if (ns != NULL && name != NULL)
-        queue_take_out(m, ns, ns_len, name, name_len, owner, 0);
-}
-
 /* The next in line looks when the holder's lease ends. Others need not look. A place behind another
- * of ours may be missing. ghosts: the others that are to leave have left, so who is unknown is a
- * ghost. */
+ * of ours may be missing.
+ *
+ * A waiter of this client that no op is behind leaves: a server that took over has lost the request
+ * that took it out, or one that queued it came late. ghosts: the others that are to leave have
+ * left, so who is unknown is such a one. */
 static void beat_read_row(sqlock *m, const sqlock_rows *rows, size_t row, int64_t sent, int ghosts)
 {
     int64_t left = rows_int(rows, row, SQLOCK_COL_LEFT, INT64_MIN), due;
-    size_t len = 0;
+    size_t len = 0, ns_len = 0, name_len = 0;
     const void *owner = rows_bytes(rows, row, SQLOCK_COL_BEAT_OWNER, &len);
+    const void *ns = rows_bytes(rows, row, SQLOCK_COL_BEAT_NS, &ns_len);
+    const void *name = rows_bytes(rows, row, SQLOCK_COL_BEAT_NAME, &name_len);
     struct place *p;
 
-    if (owner == NULL || len != SQLOCK_OWNER_SIZE)
+    if (owner == NULL || len != SQLOCK_OWNER_SIZE || ns == NULL || name == NULL)
         return;
-    if ((p = queue_find(m, owner)) == NULL) {
+    if ((p = queue_find(m, ns, ns_len, name, name_len, owner)) == NULL) {
         if (ghosts)
-            beat_read_ghost(m, rows, row, owner);
+            queue_take_out(m, ns, ns_len, name, name_len, owner, 0);
         return;
     }
     line_queue(p);

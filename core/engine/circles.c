@@ -267,7 +267,8 @@ static void place_give_up(struct place *p, const struct circle *c, size_t i)
 /* A waiter of this manager that has an actor, and has waited for long enough. */
 static struct place *look_find(const struct look *l, const struct stand *s)
 {
-    struct place *p = s->stuck ? queue_find(l->m, s->owner) : NULL;
+    struct place *p =
+        s->stuck ? queue_find(l->m, l->m->ns, l->m->ns_len, s->name, s->name_len, s->owner) : NULL;
 
     return p != NULL && p->op->lock->has_actor && !p->called && p->came + FIRST_US <= l->begun
                ? p

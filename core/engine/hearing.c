@@ -87,14 +87,6 @@ static int hearing_listen(sqlock *m, struct conn *c, sqlock_error *err)
     return rc;
 }
 
-static void hearing_call(sqlock *m, const unsigned char owner[SQLOCK_OWNER_SIZE])
-{
-    struct place *p = queue_find(m, owner);
-
-    if (p != NULL)
-        place_call(p);
-}
-
 static void hearing_read(sqlock *m, const sqlock_rows *rows)
 {
     size_t len;
@@ -108,7 +100,7 @@ static void hearing_read(sqlock *m, const sqlock_rows *rows)
             m->queue.hears = 1;
             m->queue.beat_at = 0; /* a notification may have come before that */
         } else
-            hearing_call(m, owner);
+            queue_call_owner(m, owner);
     }
 }
 

@@ -159,10 +159,17 @@ void queue_end(sqlock_op *op, int code)
     place_let_leave(m, p);
 }
 
-struct place *queue_find(const sqlock *m, const unsigned char owner[SQLOCK_OWNER_SIZE])
+static int place_is_for(const struct place *p, const void *ns, size_t ns_len, const void *name,
+                        size_t name_len)
 {
-    struct hash_node *at = hash_chain(&m->queue.owners, owner_key(owner));
+    return p->name_len == name_len && memcmp(p->name, name, name_len) == 0 && p->ns_len == ns_len &&
+           memcmp(p->ns, ns, ns_len) == 0;
+}
 
+/* From there on in a chain; NULL: no more. */
+static struct place *queue_next_of(struct hash_node *at,
+                                   const unsigned char owner[SQLOCK_OWNER_SIZE])
+{
     for (; at != NULL; at = at->next) {
         struct place *p = LIST_MEMBER(at, struct place, by_owner);
 
@@ -170,6 +177,30 @@ struct place *queue_find(const sqlock *m, const unsigned char owner[SQLOCK_OWNER
             return p;
     }
     return NULL;
+}
+
+struct place *queue_find(const sqlock *m, const void *ns, size_t ns_len, const void *name,
+                         size_t name_len, const unsigned char owner[SQLOCK_OWNER_SIZE])
+{
+    struct hash_node *chain = hash_chain(&m->queue.owners, owner_key(owner));
+    struct place *p = queue_next_of(chain, owner);
+
+    while (p != NULL && !place_is_for(p, ns, ns_len, name, name_len))
+        p = queue_next_of(p->by_owner.next, owner);
+    return p;
+}
+
+struct place *queue_find_for(const sqlock_lock *lock, const unsigned char owner[SQLOCK_OWNER_SIZE])
+{
+    return queue_find(lock->m, lock->ns, lock->ns_len, lock->name, lock->name_len, owner);
+}
+
+void queue_call_owner(sqlock *m, const unsigned char owner[SQLOCK_OWNER_SIZE])
+{
+    struct place *p = queue_next_of(hash_chain(&m->queue.owners, owner_key(owner)), owner);
+
+    for (; p != NULL; p = queue_next_of(p->by_owner.next, owner))
+        place_call(p);
 }
 
 /* Not later than at once, if it was called while this was found out. */
@@ -252,20 +283,25 @@ static void place_grant(struct place *p, const struct answer *from, int64_t now)
     op_take_answer(p->op, &a, now);
 }
 
-/* An op that a lane has been started for looks by itself: no one else ends it now. */
-int queue_call(sqlock *m, const struct answer *a, int64_t now)
+/* An op that a lane has been started for looks by itself: no one else ends it now. A grant that may
+ * be given back in a moment is not handed on. */
+static int place_hears(struct place *p, const struct answer *a, int64_t now)
 {
-    struct place *p = a->has_next ? queue_find(m, a->next_owner) : NULL;
-
     if (p == NULL)
         return 0;
     line_queue(p);
-    if (a->next_token > 0 && p->op->parked && p->op->driven_by == NULL && a->server == m->server &&
-        p->line->for_seats != p)
+    if (a->next_token > 0 && p->op->parked && p->op->driven_by == NULL &&
+        a->server == p->m->server && p->line->for_seats != p &&
+        !queue_gives_back_of(p->op->lock, now))
         place_grant(p, a, now);
     else
         place_call(p);
     return 1;
+}
+
+int queue_call(const sqlock_lock *lock, const struct answer *a, int64_t now)
+{
+    return a->has_next && place_hears(queue_find_for(lock, a->next_owner), a, now);
 }
 
 static int64_t queue_beats_at(const struct queue *q)
@@ -311,14 +347,18 @@ int queue_send(sqlock *m, enum pool_use use, sqlock_stmt stmt, const sqlock_valu
 
 /* ---- leaving --------------------------------------------------------------------------------- */
 
-static void queue_notify(sqlock *m, const struct answer *a)
+/* The next one behind the place that has left. */
+static void queue_notify(sqlock *m, const struct place *left, const struct answer *a)
 {
     sqlock_value values[] = {value_bytes(a->next_client, sizeof a->next_client),
                              value_bytes(a->next_owner, sizeof a->next_owner)};
     sqlock_rows rows;
     int64_t sent;
 
-    if (!a->has_next || queue_call(m, a, sqlock_now_us()) ||
+    if (!a->has_next ||
+        place_hears(
+            queue_find(m, left->ns, left->ns_len, left->name, left->name_len, a->next_owner), a,
+            sqlock_now_us()) ||
         texts_has(m->texts, SQLOCK_STMT_NOTIFY, NULL) != 0)
         return;
     rows_init(&rows);
@@ -326,10 +366,9 @@ static void queue_notify(sqlock *m, const struct answer *a)
     rows_end(&rows);
 }
 
-static int place_has_name(const struct place *p, const sqlock_lock *lock)
+static int place_is_of(const struct place *p, const sqlock_lock *lock)
 {
-    return p->name_len == lock->name_len && memcmp(p->name, lock->name, p->name_len) == 0 &&
-           p->ns_len == lock->ns_len && memcmp(p->ns, lock->ns, p->ns_len) == 0 &&
+    return place_is_for(p, lock->ns, lock->ns_len, lock->name, lock->name_len) &&
            memcmp(p->owner, lock->owner, sizeof p->owner) == 0;
 }
 
@@ -344,7 +383,7 @@ static int place_owner_is_back(const sqlock *m, const struct place *p)
         const sqlock_state state = lock->lease.state;
 
         if (lock->given && !lock->gave_up && !lock->changes && state != SQLOCK_LOST &&
-            state != SQLOCK_RELEASED && place_has_name(p, lock))
+            state != SQLOCK_RELEASED && place_is_of(p, lock))
             return 1;
     }
     return 0;
@@ -354,13 +393,15 @@ int queue_gives_back_of(const sqlock_lock *lock, int64_t now)
 {
     const struct queue *q = &lock->m->queue;
 
-    if (q->giver != NULL && place_has_name(q->giver, lock))
+    if (!lock->given)
+        return 0;
+    if (q->giver != NULL && place_is_of(q->giver, lock))
         return 1;
     LIST_EACH(at, &q->leavers)
     {
         const struct place *p = LIST_MEMBER(at, struct place, in_queue);
 
-        if (now <= p->gives_until && place_has_name(p, lock))
+        if (now <= p->gives_until && place_is_of(p, lock))
             return 1;
     }
     return 0;
@@ -375,7 +416,8 @@ static int64_t place_leave(sqlock *m, struct place *p)
     const int64_t until = queue_errand_end(m, sqlock_now_us());
     sqlock_value values[] = {value_bytes(p->ns, p->ns_len), value_bytes(p->name, p->name_len),
                              value_bytes(p->owner, sizeof p->owner),
-                             value_int(gives ? skew_server_earliest(&m->skew, until) : 0)};
+                             value_int(gives ? skew_server_earliest(&m->skew, until) : 0),
+                             value_bytes(m->queue.client, sizeof m->queue.client)};
     sqlock_error err = {0};
     struct answer a;
     sqlock_rows rows;
@@ -389,7 +431,7 @@ static int64_t place_leave(sqlock *m, struct place *p)
     if (sqlock_rows_count(&rows) > 0)
         answer_read(&rows, 0, &a);
     rows_end(&rows);
-    queue_notify(m, &a);
+    queue_notify(m, p, &a);
     if (gives && err.code != 0)
         p->gives_until = until;
     if ((err.flags & (SQLOCK_RETRY | SQLOCK_RECONNECT)) || sqlock_now_us() <= p->gives_until)

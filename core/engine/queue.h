@@ -46,24 +46,31 @@ void queue_lives(sqlock *m, int64_t sent);
 int queue_enter(sqlock_op *op, int alone);
 /* The op has ended, with this code. */
 void queue_end(sqlock_op *op, int code);
-/* An answer notifies a waiter something. Returns 1 if it is of this manager: then it has its grant,
- * or looks. */
-int queue_call(sqlock *m, const struct answer *a, int64_t now);
+/* An answer about this lock notifies a waiter something. Returns 1 if it is of this manager: then
+ * it has its grant, or looks. */
+int queue_call(const sqlock_lock *lock, const struct answer *a, int64_t now);
 /* An owner that no op is behind leaves the queue. gives: and gives back what it was granted. */
 void queue_take_out(sqlock *m, const void *ns, size_t ns_len, const void *name, size_t name_len,
                     const unsigned char owner[SQLOCK_OWNER_SIZE], int gives);
 /* The lock was passed on to one of this manager that waits no more: give it back. */
 void queue_give_back(const sqlock_lock *lock, const unsigned char owner[SQLOCK_OWNER_SIZE]);
-/* One with this name and owner leaves, and a request is under way, or may be, that gives back what
- * that owner has: the next acquire of the owner waits for the end of it. */
+/* The application gave the lock's owner. A place of it for this name leaves, and a request is under
+ * way, or may be, that gives back what it has: the next acquire of the owner waits for the end of
+ * it. */
 int queue_gives_back_of(const sqlock_lock *lock, int64_t now);
 /* Someone of this manager's has given the lock up, and what it had is being given back, or was
  * since then. */
 int queue_is_left(const sqlock_lock *lock, int64_t since);
 /* The manager is closed. */
 void queue_cancel_all(sqlock *m);
-/* A place of this manager's; NULL: there is none. */
-struct place *queue_find(const sqlock *m, const unsigned char owner[SQLOCK_OWNER_SIZE]);
+/* A place of this manager's for this name; NULL: there is none. An owner that the application gives
+ * may wait for several names. */
+struct place *queue_find(const sqlock *m, const void *ns, size_t ns_len, const void *name,
+                         size_t name_len, const unsigned char owner[SQLOCK_OWNER_SIZE]);
+/* The same, for that lock's name. */
+struct place *queue_find_for(const sqlock_lock *lock, const unsigned char owner[SQLOCK_OWNER_SIZE]);
+/* Call all places of an owner, whatever they wait for. */
+void queue_call_owner(sqlock *m, const unsigned char owner[SQLOCK_OWNER_SIZE]);
 /* Its op looks, now or when its request has been answered. */
 void place_call(struct place *p);
 /* If it sleeps, its op looks then. */

@@ -53,7 +53,7 @@ static int acquire_next(sqlock_op *op, int64_t now)
 
     if (waiting_gives_up(op))
         return 0;
-    if (lock->given && queue_gives_back_of(lock, now)) {
+    if (queue_gives_back_of(lock, now)) {
         op_again(op, now + GIVING_US);
         return 0;
     }
@@ -123,7 +123,7 @@ static void acquire_gave_back(sqlock_op *op, const struct answer *a, int64_t now
 
     if (passing_answered(op, a, now))
         return;
-    queue_call(op->m, a, now);
+    queue_call(op->lock, a, now);
     if (op->settle && ended) {
         acquire_ended(op, SQLOCK_WHY_NOT_GRANTED, now);
     } else if (op->settle) {

@@ -34,7 +34,7 @@ int calling_found(sqlock_op *op, const struct answer *a, int64_t now)
 
 int calling_is_due(sqlock_op *op, const struct answer *a, int64_t now)
 {
-    if (!a->has_next || queue_call(op->m, a, now) ||
+    if (!a->has_next || queue_call(op->lock, a, now) ||
         texts_has(op->m->texts, SQLOCK_STMT_NOTIFY, NULL) != 0)
         return 0;
     memcpy(op->call.client, a->next_client, sizeof op->call.client);

@@ -108,7 +108,7 @@ static int passing_leaves_alone(const sqlock *m, const struct answer *a, const s
  * in the queue, it has to look. */
 static void passing_tell(sqlock_op *op, const struct answer *a, const sqlock_lock *next)
 {
-    struct place *p = queue_find(op->m, next->owner);
+    struct place *p = queue_find_for(next, next->owner);
     int granted = passing_granted(a, next);
 
     if (p == NULL) {
@@ -147,7 +147,7 @@ int passing_answered(sqlock_op *op, const struct answer *a, int64_t now)
 void passing_failed(sqlock_op *op)
 {
     sqlock_lock *next = op->pass.next;
-    struct place *p = next != NULL ? queue_find(op->m, next->owner) : NULL;
+    struct place *p = next != NULL ? queue_find_for(next, next->owner) : NULL;
 
     line_passes(op->lock, 0);
     op->pass.next = NULL;

@@ -94,7 +94,8 @@ int waiting_send_leave(sqlock_op *op)
 
     return OP_SEND(op, SQLOCK_STMT_LEAVE, value_bytes(lock->ns, lock->ns_len),
                    value_bytes(lock->name, lock->name_len),
-                   value_bytes(lock->owner, sizeof lock->owner), value_int(0));
+                   value_bytes(lock->owner, sizeof lock->owner), value_int(0),
+                   value_bytes(op->m->queue.client, sizeof op->m->queue.client));
 }
 
 /* It was not granted, but its place may still be granted the lock. So it leaves first, and then
@@ -129,7 +130,7 @@ void waiting_answered(sqlock_op *op, const struct answer *a, int64_t now)
 {
     struct place *p = op->in_queue;
 
-    queue_call(op->m, a, now);
+    queue_call(op->lock, a, now);
     if (p == NULL)
         return;
     p->number = a->place;

@@ -198,49 +198,63 @@ TEST(test_opening_that_takes_an_attempts_time_does_not_end_the_wait)
 TEST(test_P1_owner_that_comes_back_before_it_has_left_keeps_its_grant, m, other)
 {
     unsigned char owner[SQLOCK_OWNER_SIZE] = "an owner of mine";
-    sqlock_acquire_opts once = wait_opts(0, 0, SQLOCK_NO_RENEW), waits = wait_opts(60, 0, 0);
+    sqlock_acquire_opts again = wait_opts(10000, 0, SQLOCK_NO_RENEW), waits = wait_opts(60, 0, 0);
     sqlock_lock *first = take(other, "busy"), *lock = take(other, "nightly"), *mine = NULL;
+    static struct waiter back; /* on a thread of its own: the worker is busy with the first */
+    long queued;
 
     fault(w, SQLOCK_STMT_LEAVE, SQLOCK_FAULT_SLOW, 1, 300);
     says(SQLOCK_EBUSY, sqlock_acquire(m, "busy", &waits, &mine, &said));
-    once.owner = waits.owner = owner;
+    again.owner = waits.owner = owner;
     says(SQLOCK_EBUSY, sqlock_acquire(m, "nightly", &waits, &mine, &said));
+    queued = spy_runs(SQLOCK_STMT_QUEUE);
+    back = (struct waiter){.m = m, .name = "nightly", .opts = again};
+    wait_start(&back);
+    assert_soon(spy_runs(SQLOCK_STMT_QUEUE) > queued, patience_ms(5000));
+    sleep_ms(20);
     give(lock);
-    ok(sqlock_acquire(m, "nightly", &once, &mine, &said));
+    pthread_join(back.thread, NULL);
+    assert_ok(back.code, &back.err);
     assert_soon(spy_runs(SQLOCK_STMT_LEAVE) >= 2, patience_ms(5000));
     sleep_ms(50);
     says(SQLOCK_EBUSY, try_once(other, "nightly"));
-    give(mine);
+    give(keep(back.lock));
     give(first);
 }
 
 /* The request that takes its place out of the queue is lost, and so is the next one. The server
- * runs both later. Until their time is up, the next acquire of the owner waits for them. If they
- * come in time, they give back what it was offered, and end it. */
+ * runs both later. Until their time is up, the owner's next wait has no place. If they come in
+ * time, they take only the old one out. */
 TEST(test_P1_leave_that_comes_late_does_not_end_the_owners_next_grant, m, other)
 {
     unsigned char owner[SQLOCK_OWNER_SIZE] = "an owner of mine";
-    sqlock_acquire_opts once = wait_opts(0, 0, SQLOCK_NO_RENEW), waits = wait_opts(60, 0, 0);
-    const int late_ms[] = {1000, 300, 1000, 300, 300};
+    sqlock_acquire_opts again = wait_opts(10000, 0, SQLOCK_NO_RENEW), waits = wait_opts(150, 0, 0);
+    const int late_ms[] = {1000, 300, 1000, 400};
     int granted = 0;
 
-    once.owner = waits.owner = owner;
-    for (int i = 0; i < 5; i++) {
-        sqlock_lock *lock = take(other, "nightly"), *mine = NULL;
+    again.owner = waits.owner = owner;
+    for (int i = 0; i < 4; i++) {
+        sqlock_lock *lock = take(i < 2 ? m : other, "nightly"), *mine = NULL;
+        sqlock_op *op = NULL;
+        int64_t begun = now_us();
 
         owner[0] = (unsigned char)i;
         fault(w, SQLOCK_STMT_LEAVE, SQLOCK_FAULT_LATE, 2, late_ms[i]);
         says(SQLOCK_EBUSY, sqlock_acquire(m, "nightly", &waits, &mine, &said));
+        sleep_ms(50); /* both are sent */
+        ok(sqlock_acquire_start(m, "nightly", &again, &op, &said));
+        if (i >= 2)
+            assert_soon(sqlock_op_place(op) == 1, patience_ms(5000));
         give(lock);
-        if (sqlock_acquire(m, "nightly", &once, &mine, &said) != 0) {
+        if (sqlock_op_finish(op, &mine, &said) != 0) {
             assert_int_equal(said.code, SQLOCK_ELOST);
-            drop(mine);
             continue;
         }
         granted++;
-        sleep_ms(late_ms[i] + 150);
+        while (now_us() < begun + (late_ms[i] + 400) * INT64_C(1000))
+            sleep_ms(10);
         says(SQLOCK_EBUSY, try_once(other, "nightly"));
-        give(mine);
+        give(keep(mine));
     }
     assert_true(granted > 0);
 }

@@ -59,6 +59,61 @@ TEST(test_P1_owner_that_comes_back_keeps_what_it_is_granted, m, other)
     assert_true(granted > 0);
 }
 
+/* Its place in the queue of one manager ends, while another one has been granted the lock by its
+ * name: that grant is not the place's. */
+TEST(test_P1_owner_that_has_the_lock_elsewhere_keeps_it_when_its_wait_ends, m, other)
+{
+    sqlock *third = open_manager(w, NULL);
+    unsigned char owner[SQLOCK_OWNER_SIZE] = "an owner of mine";
+    sqlock_acquire_opts once = wait_opts(0, 0, SQLOCK_NO_RENEW), waits = wait_opts(400, 0, 0);
+    sqlock_lock *lock = take(other, "nightly"), *none = NULL, *mine = NULL;
+    long left;
+
+    once.owner = waits.owner = owner;
+    spy_hold_back(SQLOCK_STMT_LEAVE, INT32_MAX);
+    says(SQLOCK_EBUSY, sqlock_acquire(m, "nightly", &waits, &none, &said));
+    give(lock); /* to its place, which is to leave */
+    ok(sqlock_acquire(third, "nightly", &once, &mine, &said));
+    left = spy_runs(SQLOCK_STMT_LEAVE);
+    spy_arrive(0);
+    assert_soon(spy_runs(SQLOCK_STMT_LEAVE) > left, patience_ms(5000));
+    sleep_ms(100);
+    says(SQLOCK_EBUSY, try_once(other, "nightly"));
+    ok(sqlock_renew(mine, &said));
+    give(mine);
+}
+
+/* One owner waits for two names, and a lock of this manager is passed on: to the wait for it. */
+TEST(test_P1_owner_that_waits_for_two_names_is_granted_the_one_that_is_free, m, other)
+{
+    unsigned char owner[SQLOCK_OWNER_SIZE] = "an owner of mine";
+    const char *const names[] = {"a", "b"};
+    sqlock_acquire_opts waits = wait_opts(patience_ms(5000), 0, 0);
+
+    waits.owner = owner;
+    for (int first = 0; first < 2; first++) {
+        sqlock_lock *here = take(m, "a"), *there = take(other, "b"), *got = NULL;
+        sqlock_op *ops[2];
+
+        owner[0] = (unsigned char)first;
+        for (int i = 0; i < 2; i++) {
+            const int k = first ^ i;
+
+            ok(sqlock_acquire_start(m, names[k], &waits, &ops[k], &said));
+            assert_soon(sqlock_op_place(ops[k]) == 1, patience_ms(5000));
+        }
+        give(here);
+        ok(sqlock_op_finish(ops[0], &got, &said));
+        assert_string_equal(sqlock_lock_name(got), "a");
+        sleep_ms(50);
+        assert_int_equal(sqlock_op_place(ops[1]), 1);
+        give(keep(got));
+        give(there);
+        ok(sqlock_op_finish(ops[1], &got, &said));
+        give(keep(got));
+    }
+}
+
 static struct family {
     struct world *w;
     int go[2];
