@@ -40,9 +40,9 @@ void beat_soon(sqlock *m, int64_t now)
 /* The next in line looks when the holder's lease ends. Others need not look. A place behind another
  * of ours may be missing.
  *
- * A waiter of this client that no op is behind leaves: a server that took over has lost the request
- * that took it out, or one that queued it came late. ghosts: the others that are to leave have
- * left, so who is unknown is such a one. */
+ * A waiter of this client that no op is behind is a ghost, and leaves. A server that took over has
+ * lost the request that took it out, or one that queued it came late. ghosts: all others that are
+ * to leave have left, so whoever is unknown is one. */
 static void beat_read_row(sqlock *m, const sqlock_rows *rows, size_t row, int64_t sent, int ghosts)
 {
     int64_t left = rows_int(rows, row, SQLOCK_COL_LEFT, INT64_MIN), due;

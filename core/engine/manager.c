@@ -12,7 +12,7 @@
 #include "core/engine/pool.h"
 #include "core/engine/queue.h"
 
-#define FLUSH_US 100000 /* at close: for those that leave queues */
+#define FLUSH_US 250000 /* at close: for those that leave queues */
 
 /* A copy of the URL with its scheme in lower case, which is the same URL (RFC 3986, section
  * 6.2.2.1). So drivers and client libraries need to know only one form. */

@@ -9,14 +9,15 @@
 #include "core/engine/errand.h"
 #include "core/engine/hearing.h"
 #include "core/engine/lines.h"
+#include "core/engine/loop.h"
 #include "core/engine/op.h"
 #include "core/engine/pool.h"
 #include "core/engine/renewals.h"
 
 #define AGAIN_US     INT64_C(20000)
 #define PAST_END_US  INT64_C(1000)   /* a look a moment before the lease's end would be in vain */
-#define BEHIND_US    INT64_C(100000) /* so much later looks each one behind the first */
-#define NEAR         8               /* places from which one looks */
+#define BEHIND_US    INT64_C(10000)  /* so much later looks each one behind the first */
+#define NEAR         256             /* places from which one looks */
 #define FAILED_US    INT64_C(250000) /* until the next try, where no server answered */
 #define ERRAND_MOST  INT64_C(500000)
 #define ERRAND_LEAST INT64_C(50000)
@@ -479,11 +480,17 @@ void queue_run(sqlock *m)
         queue_let_leave(m);
 }
 
-/* Without threads those that are left cost others an offer each. */
+/* Those that are left cost others an offer each. */
 void queue_flush(sqlock *m, int64_t until)
 {
     struct queue *q = &m->queue;
+    const int steps = m->loop != NULL && !loop_is_mine(m);
 
-    while (m->worker_runs && (!list_is_empty(&q->leavers) || q->leaving) && sqlock_now_us() < until)
-        cond_wait_until(&q->left, &m->mu, until);
+    while ((steps || m->worker_runs) && (!list_is_empty(&q->leavers) || q->leaving) &&
+           sqlock_now_us() < until) {
+        if (steps)
+            loop_pump(m, -1, until);
+        else
+            cond_wait_until(&q->left, &m->mu, until);
+    }
 }

@@ -1430,12 +1430,12 @@ FROM {meta} m STRAIGHT_JOIN {lock} h ON h.ns = :ns AND h.name = :name WHERE m.id
 
 -- :block leave
 -- Takes an owner that waits no longer out of the queue. If it was offered the lock meanwhile, it gives that back: what its
--- place (:client) was given, and not what the owner was granted otherwise, nor after :gives (0: never). It may be in use
+-- place (:client) was given, or a turn, and not what the owner was granted otherwise, nor after :gives (0: never). It may be in use
 -- elsewhere, or may have come back. It locks and decides as `queue` does, but grants nothing.
 -- SKIPPED: try again. No row: the lock has none.
 -- :step often
 START TRANSACTION;
-SELECT MAX(c.token), MAX(IF({now} <= :gives AND c.owner = :owner AND c.client = :client, c.token, NULL)) INTO @sqlock_token, @sqlock_own
+SELECT MAX(c.token), MAX(IF({now} <= :gives AND c.owner = :owner AND (c.client = :client OR c.seats <> 0), c.token, NULL)) INTO @sqlock_token, @sqlock_own
 FROM {lock} c FORCE INDEX (PRIMARY) WHERE c.ns = :ns AND c.name = :name AND c.kind = 0 FOR UPDATE;
 SELECT {now}, MAX(IF(w.owner = :owner, w.ticket, NULL)), COALESCE(SUM(w.owner <> :owner), 0) > 0,
        MIN(IF(w.owner = :owner, NULL, w.ticket))

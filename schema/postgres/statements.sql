@@ -1426,16 +1426,17 @@ WHERE h.ns = :ns AND h.name = :name AND m.id = 1;
 
 -- :block leave
 -- Takes an owner that waits no longer out of the queue. If it was offered the lock meanwhile, it gives that back: what its
--- place (:client) was given, and not what the owner was granted otherwise, nor after :gives (0: never). It may be in use
--- elsewhere, or may have come back. SKIPPED: try again. No row: the lock has none.
+-- place (:client) was given, or a turn, and not what the owner was granted otherwise, nor after :gives (0: never). It may be in use
+-- elsewhere, or may have come back. If the lock is free then, the answer names the next one: whoever was called before may
+-- be about to leave too. SKIPPED: try again. No row: the lock has none.
 -- :step first
 SELECT 1 FROM {lock} l WHERE l.ns = :ns AND l.name = :name AND l.kind = 0 FOR NO KEY UPDATE OFFSET 1;
 -- :step
 WITH q AS (
     SELECT l.changes FROM {lock} l WHERE l.ns = :ns AND l.name = :name
 ), k AS (
-    SELECT c.ns, c.name, c.changes,
-           ({now} <= :gives AND c.owner = :owner AND c.client = :client) IS TRUE AS own, {now} AS t
+    SELECT c.ns, c.name, c.changes, c.owner IS NULL AS free,
+           ({now} <= :gives AND c.owner = :owner AND (c.client = :client OR c.seats <> 0)) IS TRUE AS own, {now} AS t
     FROM {lock} c WHERE c.ns = :ns AND c.name = :name AND c.kind = 0
     FOR NO KEY UPDATE SKIP LOCKED
 ), s AS (
@@ -1460,9 +1461,11 @@ WITH q AS (
 )
 SELECT 0, CASE WHEN s.ns IS NULL THEN {SKIPPED} ELSE {DONE} END, h.token, NULL::bigint, {now},
        NULL::bigint, NULL::bytea, NULL::bigint,
-       (SELECT w.client FROM {waiter} w WHERE s.own AND w.ns = s.ns AND w.name = s.name AND w.owner <> :owner
+       (SELECT w.client FROM {waiter} w
+        WHERE (s.own OR s.free AND s.waits) AND w.ns = s.ns AND w.name = s.name AND w.owner <> :owner
         ORDER BY w.ticket LIMIT 1),
-       (SELECT w.owner FROM {waiter} w WHERE s.own AND w.ns = s.ns AND w.name = s.name AND w.owner <> :owner
+       (SELECT w.owner FROM {waiter} w
+        WHERE (s.own OR s.free AND s.waits) AND w.ns = s.ns AND w.name = s.name AND w.owner <> :owner
         ORDER BY w.ticket LIMIT 1)
 FROM {lock} h LEFT JOIN s ON true
 WHERE h.ns = :ns AND h.name = :name;

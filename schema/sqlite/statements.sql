@@ -779,7 +779,7 @@ FROM {lock} h CROSS JOIN {meta} m WHERE h.ns = :ns AND h.name = :name AND m.id =
 
 -- :block leave
 -- Takes an owner that waits no longer out of the queue. If it was offered the lock meanwhile, it gives that back: what its
--- place (:client) was given, and not what the owner was granted otherwise, nor after :gives (0: never). It may be in use
+-- place (:client) was given, or a turn, and not what the owner was granted otherwise, nor after :gives (0: never). It may be in use
 -- elsewhere, or may have come back. No row: the lock has none.
 -- :step write
 DELETE FROM {waiter} WHERE ns = :ns AND name = :name AND owner = :owner;
@@ -789,7 +789,7 @@ WHERE ns = :ns AND name = :name AND changes() > 0;
 -- :step write
 UPDATE {lock} SET owner = NULL, exp = NULL, since = NULL, label = NULL, offered = 0, changes = changes + 1,
     ended_owner = owner, ended_token = token, ended_why = {ENDED_RELEASED}, idle_since = {now}
-WHERE ns = :ns AND name = :name AND kind = 0 AND owner = :owner AND client = :client
+WHERE ns = :ns AND name = :name AND kind = 0 AND owner = :owner AND (client = :client OR seats <> 0)
   AND {now} * 1000 <= :gives;
 -- :step write
 SELECT 0, {DONE}, l.token, NULL, {now} * 1000, NULL, NULL, NULL, w.client, w.owner

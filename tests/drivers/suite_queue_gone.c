@@ -25,6 +25,28 @@ TEST_IF(SQL, test_P23_place_that_no_one_knows_of_is_given_up, a, b)
     give(t.lock);
 }
 
+/* The lock is offered to one of those who leave, and from it to another one. The last of them calls
+ * who stays. */
+TEST(test_P8_many_who_leave_at_once_keep_no_one_out, m, other)
+{
+    enum { MANY = 30 };
+    sqlock_acquire_opts o = wait_opts(60000, 0, 0);
+    sqlock_lock *lock = take(other, "nightly"), *none = NULL;
+    sqlock_op *ops[MANY];
+
+    for (int i = 0; i < MANY; i++)
+        ok(sqlock_acquire_start(m, "nightly", &o, &ops[i], &said));
+    for (int i = 0; i < MANY; i++)
+        assert_soon(sqlock_op_place(ops[i]) > 0, patience_ms(5000));
+    for (int i = 0; i < MANY; i++)
+        sqlock_op_cancel(ops[i]);
+    give(lock);
+    assert_takes(0, patience_ms(700), ok(sqlock_acquire(other, "nightly", &o, &lock, &said)));
+    for (int i = 0; i < MANY; i++)
+        says(SQLOCK_ECANCELLED, sqlock_op_finish(ops[i], &none, &said));
+    give(keep(lock));
+}
+
 /* It ends its wait, and asks again while its place is being taken out of the queue. */
 TEST(test_P1_owner_that_comes_back_keeps_what_it_is_granted, m, other)
 {

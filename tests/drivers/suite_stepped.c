@@ -39,6 +39,30 @@ TEST(test_manager_of_an_event_loop_starts_no_thread)
     assert_int_equal(threads(), before);
 }
 
+/* Each that is left would cost the others an offer. */
+TEST_IF(QUEUES, test_P8_cancelled_waiters_of_an_event_loop_have_left_when_it_is_closed, other)
+{
+    sqlock_acquire_opts o = wait_opts(10000, 0, 0);
+    sqlock_lock *lock = take(other, "nightly"), *none = NULL;
+    sqlock_op *ops[4];
+
+    loop_opened(w);
+    for (int i = 0; i < 4; i++) {
+        ops[i] = loop_start("nightly", 60000, 0, 0);
+        while (sqlock_op_place(ops[i]) == 0)
+            loop_turn(100);
+    }
+    for (int i = 0; i < 4; i++)
+        sqlock_op_cancel(ops[i]);
+    for (int i = 0; i < 4; i++)
+        says(SQLOCK_ECANCELLED, loop_finish(ops[i], &none));
+    loop_close();
+    loop = NULL;
+    give(lock);
+    assert_takes(0, patience_ms(500), ok(sqlock_acquire(other, "nightly", &o, &lock, &said)));
+    give(keep(lock));
+}
+
 /* The opening's failure is the op's. The manager tries again with each request. */
 TEST_IF(SQL, test_opening_in_steps_fails_as_open_does)
 {
