@@ -71,6 +71,8 @@ static int read_options(struct cli *cli, int argc, char **argv, struct ls *ls)
     }
     if (key == OPTIONS_WRONG)
         return EXIT_USAGE;
+    if (ls->held && ls->expired)
+        return options_refuse(cli, "use only one of --held and --expired");
     if (ls->waiting && (ls->held || ls->expired))
         return options_refuse(cli, "--waiting lists no locks (leave out --held and --expired)");
     if (o.n > 1)

@@ -17,6 +17,7 @@
 #include "cli/reap/metrics.h"
 
 enum { GRACE = OPTION_LONG, IDLE, BATCH, LIMIT, DRY_RUN, LOOP, METRICS_FILE };
+enum { LOOP_LEAST_MS = 100 };
 
 static const struct option_spec options[] = {
     {GRACE, "grace", "DUR", "clear locks that expired this long ago; default: 1m"},
@@ -70,6 +71,8 @@ static int read_options(struct cli *cli, int argc, char **argv, struct job *job)
         return EXIT_USAGE;
     if (job->metrics != NULL && (job->opts.flags & SQLOCK_REAP_DRY_RUN))
         return options_refuse(cli, "use only one of --metrics-file and --dry-run");
+    if (job->loops && job->pause_ms < LOOP_LEAST_MS)
+        return options_refuse(cli, "--loop must be at least 100ms");
     if (job->opts.idle_ms < SQLOCK_REAP_IDLE_MIN_MS)
         return options_refuse(cli, "--idle must be at least 2h");
     return o.n == 0 ? 0 : options_refuse(cli, "reap takes no argument");

@@ -85,6 +85,16 @@ static void set_mode(struct options *o, struct grant_opts *g, int64_t mode)
     g->mode = mode;
 }
 
+static void note_wait(struct options *o, struct grant_opts *g, int key)
+{
+    g->tries |= key == 'n';
+    g->waits |= key == 'w';
+    if (g->tries && g->waits) {
+        options_refuse(o->cli, "use only one of -n and -w");
+        o->wrong = true;
+    }
+}
+
 bool grant_option(struct options *o, int key, struct grant_opts *g)
 {
     int64_t slots = 0;
@@ -92,9 +102,11 @@ bool grant_option(struct options *o, int key, struct grant_opts *g)
     switch (key) {
     case 'n':
         g->wait_ms = 0;
+        note_wait(o, g, key);
         return true;
     case 'w':
-        options_duration(o, &g->wait_ms);
+        if (options_duration(o, &g->wait_ms))
+            note_wait(o, g, key);
         return true;
     case GRANT_TTL:
         grant_ttl(o, &g->lease_ms);

@@ -15,6 +15,7 @@ struct grant_opts {
     int32_t lease_ms;
     int64_t mode;                     /* as in sqlock_acquire_opts */
     bool has_mode;                    /* it was given */
+    bool tries, waits;                /* -n, -w was given */
     const char *actor;                /* NULL: none */
     const char *nested;               /* by nested_look(): the name that cut wait_ms; NULL: none */
     char label[SQLOCK_LABEL_MAX + 1]; /* -m KEY=VALUE..., one after the other */
@@ -53,7 +54,7 @@ enum { GRANT_TTL = 256, GRANT_GRACE, GRANT_SLOTS, GRANT_ACTOR, GRANT_LAST };
 
 #define GRANT_OPTS_INIT                                                                            \
     {                                                                                              \
-        SQLOCK_WAIT_FOREVER, 0, SQLOCK_EXCLUSIVE, false, NULL, NULL, ""                            \
+        .wait_ms = SQLOCK_WAIT_FOREVER, .mode = SQLOCK_EXCLUSIVE                                   \
     }
 
 /* Take one of these options. False: key is none of them. A wrong value is reported, and sets

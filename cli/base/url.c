@@ -103,7 +103,7 @@ static int url_from_file(struct cli *cli)
         fclose(file);
     while (len > 0 && strchr(" \t\r\n", line[len - 1]) != NULL)
         line[--len] = '\0';
-    if (len > 0) {
+    if (len > 0 && strchr("# \t", line[0]) == NULL) {
         cli->url = line;
         return 0;
     }

@@ -140,8 +140,8 @@ static int url_parse(const char *url, struct my_url *out, sqlock_error *err)
     rc = uriParseSingleUriA(&uri, url, NULL);
     if (rc == URI_ERROR_SYNTAX)
         return url_fail(err,
-                        "in names and passwords write characters other than letters, digits and "
-                        "- . _ ~ as % and two hex digits");
+                        "a port is a number, and in names and passwords write characters other "
+                        "than letters, digits and - . _ ~ as % and two hex digits");
     out->text = out->room = rc == URI_SUCCESS ? sqlock_mem_alloc(strlen(url) + 1) : NULL;
     if (out->text == NULL)
         rc = sqlock_error_set(err, SQLOCK_ENOMEM, 0, "out of memory");

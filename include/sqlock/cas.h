@@ -92,7 +92,7 @@ typedef struct sqlock_row_version {
  *                              kept the row from being changed
  *            SQLOCK_EINVAL     arguments; before any I/O
  *            SQLOCK_EREADONLY, SQLOCK_EFORK, SQLOCK_ENOMEM, or the database's codes (SQLOCK_EDB: an
- *            expression, a constraint, a trigger). */
+ *            expression, a constraint, a trigger; SQLOCK_ESCHEMA: a column that there is not). */
 SQLOCK_API SQLOCK_CHECKED int sqlock_cas_update(sqlock_conn *conn, const sqlock_row *row,
                                  sqlock_row_version *version, const sqlock_column *set,
                                  size_t n_set, sqlock_error *err);

@@ -43,7 +43,8 @@
  *   of the time that is left.
  * - It goes on to the next host if one does not answer, refuses, is full, is read-only, or has left
  *   a request without an answer.
- * - It does not go on after a wrong password, an unknown database or an invalid URL.
+ * - It goes on after a wrong password or an unknown database too, but if no host serves, the error is
+ *   that one. It does not go on after an invalid URL.
  * - A user who may write in spite of read_only (SUPER, READ_ONLY ADMIN) does not notice on an open
  *   connection that the server has become a replica. Give the application a user without that
  *   right.

@@ -12,7 +12,8 @@
  *   connect_timeout limits each connection attempt too.
  * - sqlock goes on to the next host if one does not answer, refuses, is starting or full, is a
  *   replica, or has left a request without an answer.
- * - It does not go on after a wrong password, an unknown database or an invalid URL.
+ * - It goes on after a wrong password or an unknown database too, but if no host serves, the error is
+ *   that one. It does not go on after an invalid URL.
  * - target_session_attrs holds for each host. load_balance_hosts has no effect. */
 #ifndef SQLOCK_POSTGRES_H
 #define SQLOCK_POSTGRES_H

@@ -113,7 +113,7 @@ typedef struct sqlock_open_opts {
     const char *schema;        /* NULL: "public" on PostgreSQL, the URL's database on MySQL */
     const char *prefix;        /* of table names, [a-z][a-z0-9_]{0,23}; NULL: "sqlock_" */
     const char *ns;            /* namespace, 0 to 63 bytes of UTF-8; NULL: "" */
-    const char *label;         /* shown to anyone who finds the lock busy; NULL: "" */
+    const char *label;         /* shown to anyone who finds the lock busy, up to 128 bytes; NULL: "" */
     sqlock_connect_fn connect; /* makes connections; then url must be NULL */
     void *connect_user;
     int32_t connections;     /* at most, and for a moment a broken one beside its successor;
@@ -221,7 +221,7 @@ typedef struct sqlock_acquire_opts {
     int32_t renew_ms;    /* between renewals; 0: a third of the lease; at most half of it */
     int32_t max_hold_ms; /* renewals end this long after the grant; 0: never */
     unsigned flags;      /* SQLOCK_NO_RENEW */
-    const char *label;   /* shown to anyone who finds the lock busy; NULL: the manager's, and the actor */
+    const char *label;   /* as in the manager's options; NULL: the manager's, and the actor */
     sqlock_cancel *cancel;  /* ends the wait early; NULL: none */
     sqlock_event_fn on_event; /* NULL: none */
     void *user;               /* for on_event */
@@ -272,8 +272,8 @@ SQLOCK_API void sqlock_acquire_opts_init(sqlock_acquire_opts *opts);
  * A lease that runs for an eighth of the time until its renewal opens a second connection, for
  * renewals. If there can be none, renewals borrow the first one while it is idle.
  * It waits at most opts->wait_ms, and up to 50 ms more for an answer under way (not under SQLite). A try
- * is bounded by the manager's request_ms. A wait for a lock that is held ends as busy: near its end it
- * sends no new request. Not reentrant: a second acquire of a name by the same program is busy too.
+ * is bounded by the manager's request_ms. A wait for a lock that is held ends as busy, if
+ * there was time to connect and to send a request. Near its end it sends no new one. Not reentrant: a second acquire of a name by the same program is busy too.
  * If it was next for a lock that others share, or for a slot, and gives up, its turn is given back. Until
  * then, some milliseconds, tries of others are refused.
  * opts may be NULL (defaults).

@@ -88,7 +88,7 @@ TEST(test_metrics_of_a_failure_keep_the_last_success, ON_SQLITE)
 
 TEST(test_metrics_are_never_half_there, ON_SQLITE)
 {
-    pid_t reaper = sh_start("exec sqlock $G -q reap --loop 0 " METRICS);
+    pid_t reaper = sh_start("exec sqlock $G -q reap --loop 100ms " METRICS);
 
     wait_for("orders.prom");
     assert_sh("i=0; while [ $i -lt 300 ]; do i=$((i + 1)); "
@@ -167,7 +167,7 @@ TEST(test_metrics_cut_short_keep_the_old_file, ON_POSTGRES)
 TEST(test_loop_outlives_metrics_that_cannot_be_written, ON_SQLITE)
 {
     pid_t reaper =
-        sh_start("exec sqlock $G -q reap --loop 50ms --metrics-file $D/later/orders.prom");
+        sh_start("exec sqlock $G -q reap --loop 100ms --metrics-file $D/later/orders.prom");
 
     assert_soon(strstr(text_of("err"), "No such file") != NULL, patience_ms(10000));
     assert_false(child_ended(reaper));
