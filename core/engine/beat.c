@@ -56,7 +56,7 @@ static void beat_read_row(sqlock *m, const sqlock_rows *rows, size_t row, int64_
         return;
     if ((p = queue_find(m, ns, ns_len, name, name_len, owner)) == NULL) {
         if (ghosts)
-            queue_take_out(m, ns, ns_len, name, name_len, owner, 0);
+            queue_take_out(m, ns, ns_len, name, name_len, owner, GIVES_NOTHING);
         return;
     }
     line_queue(p);

@@ -104,8 +104,7 @@ struct place *line_next(const sqlock_lock *lock, int64_t now)
         const sqlock_op *op = p->op;
 
         if (!p->sent && op->parked && op->driven_by == NULL && !op->cancelled &&
-            now < op_last_try(op) && op->lock->lease.ttl <= lock->m->longest &&
-            !queue_gives_back_of(op->lock, now))
+            now < op_last_try(op) && op->lock->lease.ttl <= lock->m->longest)
             return p;
     }
     return NULL;

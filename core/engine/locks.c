@@ -98,7 +98,6 @@ void lock_has_given_owner(sqlock_lock *lock)
 {
     mutex_lock(&lock->m->mu);
     lock->given = 1;
-    lock->m->n_given++;
     mutex_unlock(&lock->m->mu);
 }
 
@@ -226,7 +225,6 @@ void lock_free(sqlock_lock *lock)
         lock_await_callback(lock);
     }
     list_remove(&lock->in_manager);
-    m->n_given -= lock->given != 0;
     lock_unplan(lock);
     list_remove(&lock->in_events);
     m->refs++; /* keeps the manager until manager_unref_locked() below */

@@ -72,7 +72,6 @@ struct queue {
     struct link leavers;                     /* ... of ops that have ended */
     struct link alone;                       /* struct place.in_alone; who came first is first */
     int leaving;                             /* so many are about to */
-    const struct place *giver;               /* who leaves now, and may give back; NULL: no one */
     cond left;                               /* one has left */
     uint64_t left_key;   /* line_key() of the last that has left, or is about to, */
     int64_t left_at;     /* and when that was; TIME_NEVER: it is about to */
@@ -128,7 +127,6 @@ struct sqlock {
     char place[64];              /* the default schema of its connections; "": not known */
     char running[LABEL_MAX + 1]; /* server and database of the last handshake; "": not known */
     struct link locks;           /* sqlock_lock.in_manager */
-    size_t n_given;              /* of these: as many have an owner that the application gave */
     struct heap ticks, renewals, checks; /* by the time at which a lock has something to do */
     struct heap ends;                    /* by deadline, of leases that are renewed */
     struct link events;                  /* sqlock_lock.in_events: to be reported, oldest first */

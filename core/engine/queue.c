@@ -15,10 +15,11 @@
 #include "core/engine/renewals.h"
 
 #define AGAIN_US     INT64_C(20000)
-#define PAST_END_US  INT64_C(1000)   /* a look a moment before the lease's end would be in vain */
-#define BEHIND_US    INT64_C(10000)  /* so much later looks each one behind the first */
-#define NEAR         256             /* places from which one looks */
-#define FAILED_US    INT64_C(250000) /* until the next try, where no server answered */
+#define PAST_END_US  INT64_C(1000)    /* a look a moment before the lease's end would be in vain */
+#define BEHIND_US    INT64_C(20000)   /* so much later looks each one behind the first */
+#define NEAR         64               /* places from which one looks */
+#define FAILED_US    INT64_C(250000)  /* until the next try, where no server answered, */
+#define READONLY_US  INT64_C(1000000) /* or it may only be read */
 #define ERRAND_MOST  INT64_C(500000)
 #define ERRAND_LEAST INT64_C(50000)
 
@@ -129,6 +130,13 @@ int queue_enter(sqlock_op *op, int alone)
     return 1;
 }
 
+/* Others may have an owner that the application gave, and so may its own next wait. What has been
+ * taken up may be theirs, however late the request that gives it back comes. */
+static int queue_gives(const sqlock_lock *lock)
+{
+    return lock->given ? GIVES_OFFERS : GIVES_ALL;
+}
+
 static void place_let_leave(sqlock *m, struct place *p)
 {
     list_append(&m->queue.leavers, &p->in_queue);
@@ -156,7 +164,8 @@ void queue_end(sqlock_op *op, int code)
         sqlock_mem_free(p);
         return;
     }
-    p->gives = code != SQLOCK_EUNSURE; /* else its handle settles what became of the request */
+    if (code != SQLOCK_EUNSURE) /* else its handle settles what became of the request */
+        p->gives = queue_gives(op->lock);
     place_let_leave(m, p);
 }
 
@@ -234,9 +243,10 @@ void queue_take_out(sqlock *m, const void *ns, size_t ns_len, const void *name, 
     place_let_leave(m, p);
 }
 
-void queue_give_back(const sqlock_lock *lock, const unsigned char owner[SQLOCK_OWNER_SIZE])
+void queue_give_back(const sqlock_lock *lock)
 {
-    queue_take_out(lock->m, lock->ns, lock->ns_len, lock->name, lock->name_len, owner, 1);
+    queue_take_out(lock->m, lock->ns, lock->ns_len, lock->name, lock->name_len, lock->owner,
+                   queue_gives(lock));
 }
 
 static uint64_t place_key(const struct place *p)
@@ -284,16 +294,14 @@ static void place_grant(struct place *p, const struct answer *from, int64_t now)
     op_take_answer(p->op, &a, now);
 }
 
-/* An op that a lane has been started for looks by itself: no one else ends it now. A grant that may
- * be given back in a moment is not handed on. */
+/* An op that a lane has been started for looks by itself: no one else ends it now. */
 static int place_hears(struct place *p, const struct answer *a, int64_t now)
 {
     if (p == NULL)
         return 0;
     line_queue(p);
     if (a->next_token > 0 && p->op->parked && p->op->driven_by == NULL &&
-        a->server == p->m->server && p->line->for_seats != p &&
-        !queue_gives_back_of(p->op->lock, now))
+        a->server == p->m->server && p->line->for_seats != p)
         place_grant(p, a, now);
     else
         place_call(p);
@@ -367,76 +375,32 @@ static void queue_notify(sqlock *m, const struct place *left, const struct answe
     rows_end(&rows);
 }
 
-static int place_is_of(const struct place *p, const sqlock_lock *lock)
-{
-    return place_is_for(p, lock->ns, lock->ns_len, lock->name, lock->name_len) &&
-           memcmp(p->owner, lock->owner, sizeof p->owner) == 0;
-}
-
-/* The application has given its owner once more: what the owner has now is not this place's. */
-static int place_owner_is_back(const sqlock *m, const struct place *p)
-{
-    if (m->n_given == 0)
-        return 0;
-    LIST_EACH(at, &m->locks)
-    {
-        const sqlock_lock *lock = LIST_MEMBER(at, sqlock_lock, in_manager);
-        const sqlock_state state = lock->lease.state;
-
-        if (lock->given && !lock->gave_up && !lock->changes && state != SQLOCK_LOST &&
-            state != SQLOCK_RELEASED && place_is_of(p, lock))
-            return 1;
-    }
-    return 0;
-}
-
-int queue_gives_back_of(const sqlock_lock *lock, int64_t now)
-{
-    const struct queue *q = &lock->m->queue;
-
-    if (!lock->given)
-        return 0;
-    if (q->giver != NULL && place_is_of(q->giver, lock))
-        return 1;
-    LIST_EACH(at, &q->leavers)
-    {
-        const struct place *p = LIST_MEMBER(at, struct place, in_queue);
-
-        if (now <= p->gives_until && place_is_of(p, lock))
-            return 1;
-    }
-    return 0;
-}
-
 /* Returns when to try again. TIME_NEVER: it has left, or never can. While no server answers it
- * stays in the list: a place that no one wants would cost others an offer. So it does while a
- * request whose answer was lost may still give back what the owner has. */
+ * stays in the list: a place that no one wants would cost others an offer. If its owner waits again
+ * by now, the place in the database is that wait's. */
 static int64_t place_leave(sqlock *m, struct place *p)
 {
-    const int gives = p->gives && !place_owner_is_back(m, p);
-    const int64_t until = queue_errand_end(m, sqlock_now_us());
+    struct place *again = queue_find(m, p->ns, p->ns_len, p->name, p->name_len, p->owner);
     sqlock_value values[] = {value_bytes(p->ns, p->ns_len), value_bytes(p->name, p->name_len),
-                             value_bytes(p->owner, sizeof p->owner),
-                             value_int(gives ? skew_server_earliest(&m->skew, until) : 0),
-                             value_bytes(m->queue.client, sizeof m->queue.client)};
+                             value_bytes(p->owner, sizeof p->owner), value_int(p->gives)};
     sqlock_error err = {0};
     struct answer a;
     sqlock_rows rows;
     int64_t sent;
 
+    if (again != NULL) {
+        again->sent = 1;
+        return TIME_NEVER;
+    }
     rows_init(&rows);
-    m->queue.giver = gives || sqlock_now_us() <= p->gives_until ? p : NULL;
     queue_send(m, POOL_RENEWALS, SQLOCK_STMT_LEAVE, values, &rows, &sent, &err);
-    m->queue.giver = NULL;
     answer_clear(&a);
     if (sqlock_rows_count(&rows) > 0)
         answer_read(&rows, 0, &a);
     rows_end(&rows);
     queue_notify(m, p, &a);
-    if (gives && err.code != 0)
-        p->gives_until = until;
-    if ((err.flags & (SQLOCK_RETRY | SQLOCK_RECONNECT)) || sqlock_now_us() <= p->gives_until)
-        return sqlock_now_us() + FAILED_US;
+    if (err.flags & (SQLOCK_RETRY | SQLOCK_RECONNECT))
+        return sqlock_now_us() + (err.code == SQLOCK_EREADONLY ? READONLY_US : FAILED_US);
     return a.outcome == SQLOCK_OUT_SKIPPED ? sqlock_now_us() + AGAIN_US : TIME_NEVER;
 }
 

@@ -3,6 +3,9 @@
 
 #include "core/engine/call.h"
 
+/* What LEAVE gives back. */
+enum { GIVES_NOTHING, GIVES_ALL, GIVES_OFFERS };
+
 #define QUEUE_ALIVE_US INT64_C(3000000) /* a client that says nothing for so long is dead */
 
 /* The manager's waiters in the queues of the database. A waiter has a place from the request that
@@ -19,14 +22,13 @@ struct place {
     char *circle;  /* it is to give up, and this is why; NULL: no */
     struct link in_queue; /* of queue.places, or queue.leavers */
     sqlock *m;
-    sqlock_op *op;       /* NULL: it leaves */
-    int64_t since;       /* an answer has said that it is in the queue since then; 0: not yet */
-    int64_t number;      /* 1: the next in line; 0: not known */
-    int seen;            /* the last beat saw it there */
-    int called;          /* the lock was offered to it, or may be: it has to look */
-    int gives;           /* of one that leaves: it gives back what it was offered meanwhile */
-    int64_t gives_until; /* a request that does so may still be on its way */
-    int sent;            /* a request was sent that may have queued it */
+    sqlock_op *op;  /* NULL: it leaves */
+    int64_t since;  /* an answer has said that it is in the queue since then; 0: not yet */
+    int64_t number; /* 1: the next in line; 0: not known */
+    int seen;       /* the last beat saw it there */
+    int called;     /* the lock was offered to it, or may be: it has to look */
+    int gives;      /* of one that leaves: what it gives back of what it was given, GIVES_... */
+    int sent;       /* a request was sent that may have queued it */
     unsigned char owner[SQLOCK_OWNER_SIZE];
     const char *name; /* behind ns, both without a NUL */
     size_t ns_len, name_len;
@@ -49,15 +51,11 @@ void queue_end(sqlock_op *op, int code);
 /* An answer about this lock notifies a waiter something. Returns 1 if it is of this manager: then
  * it has its grant, or looks. */
 int queue_call(const sqlock_lock *lock, const struct answer *a, int64_t now);
-/* An owner that no op is behind leaves the queue. gives: and gives back what it was granted. */
+/* An owner that no op is behind leaves the queue. gives: and gives that back. */
 void queue_take_out(sqlock *m, const void *ns, size_t ns_len, const void *name, size_t name_len,
                     const unsigned char owner[SQLOCK_OWNER_SIZE], int gives);
-/* The lock was passed on to one of this manager that waits no more: give it back. */
-void queue_give_back(const sqlock_lock *lock, const unsigned char owner[SQLOCK_OWNER_SIZE]);
-/* The application gave the lock's owner. A place of it for this name leaves, and a request is under
- * way, or may be, that gives back what it has: the next acquire of the owner waits for the end of
- * it. */
-int queue_gives_back_of(const sqlock_lock *lock, int64_t now);
+/* The lock was passed on to this one, which waits no more: give it back. */
+void queue_give_back(const sqlock_lock *lock);
 /* Someone of this manager's has given the lock up, and what it had is being given back, or was
  * since then. */
 int queue_is_left(const sqlock_lock *lock, int64_t since);

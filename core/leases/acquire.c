@@ -15,8 +15,7 @@
 #include "core/leases/passing.h"
 #include "core/sql/texts.h"
 
-#define LATE_GRANTS 3             /* in a row; more would not help */
-#define GIVING_US   INT64_C(1000) /* between looks at one who leaves with the same owner */
+#define LATE_GRANTS 3 /* in a row; more would not help */
 
 int64_t verb_not_after(const sqlock_op *op, const sqlock_lock *lock, int64_t now)
 {
@@ -53,10 +52,6 @@ static int acquire_next(sqlock_op *op, int64_t now)
 
     if (waiting_gives_up(op))
         return 0;
-    if (queue_gives_back_of(lock, now)) {
-        op_again(op, now + GIVING_US);
-        return 0;
-    }
     if (op->parked)
         waiting_ends(op, now);
     else if (op->tries == 0 && !op->acquire.has_turn && op->former == NULL)

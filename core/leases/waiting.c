@@ -94,8 +94,7 @@ int waiting_send_leave(sqlock_op *op)
 
     return OP_SEND(op, SQLOCK_STMT_LEAVE, value_bytes(lock->ns, lock->ns_len),
                    value_bytes(lock->name, lock->name_len),
-                   value_bytes(lock->owner, sizeof lock->owner), value_int(0),
-                   value_bytes(op->m->queue.client, sizeof op->m->queue.client));
+                   value_bytes(lock->owner, sizeof lock->owner), value_int(GIVES_NOTHING));
 }
 
 /* It was not granted, but its place may still be granted the lock. So it leaves first, and then

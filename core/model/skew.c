@@ -53,10 +53,3 @@ int64_t skew_server_latest(const struct skew *s, int64_t at)
         return INT64_MAX;
     return at + s->hi + GRAIN + max64(0, at - s->at) / DRIFT;
 }
-
-int64_t skew_server_earliest(const struct skew *s, int64_t at)
-{
-    if (!s->known)
-        return INT64_MIN;
-    return at + s->lo - GRAIN - max64(0, at - s->at) / DRIFT;
-}

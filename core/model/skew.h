@@ -18,7 +18,5 @@ int64_t skew_learn(struct skew *s, int64_t sent, int64_t received, int64_t serve
 /* The latest time that the server's clock can show at our time `at`. INT64_MAX while nothing is
  * known. */
 int64_t skew_server_latest(const struct skew *s, int64_t at);
-/* The earliest one. INT64_MIN while nothing is known. */
-int64_t skew_server_earliest(const struct skew *s, int64_t at);
 
 #endif

@@ -11,7 +11,7 @@ extern "C" {
 /* An owner is one holder of one grant, in SQLOCK_OWNER_SIZE bytes. It is random for each acquire, unless
  * sqlock_acquire_opts.owner gives it. Give one to settle the acquire of a process that died: a process
  * that was only stopped goes on with the same grant. Two callers with the same owner both get the lock,
- * with one token. They have one place in a queue: who gives up its wait takes the other's place with it.
+ * with one token. They have one place in a queue: who gives up its wait may take the other's place with it.
  * One that was released, or was offered the lock after its wait had ended, is never granted it again
  * (SQLOCK_ELOST): then take a new owner. Give no owner of a shared grant, or of a slot. */
 

@@ -98,7 +98,7 @@ extern "C" {
     X(QUEUE, "queue",                                                                              \
       "b:ns b:name b:owner i:ttl i:not_after i:grace b:label b:client i:waits i:mode i:again", 1,  \
       SQLOCK_REQ_FORGOTTEN | SQLOCK_REQ_PACES | SQLOCK_REQ_LAZY)                                   \
-    X(LEAVE, "leave", "b:ns b:name b:owner i:gives b:client", 1, SQLOCK_REQ_HARMLESS | SQLOCK_REQ_LAZY)     \
+    X(LEAVE, "leave", "b:ns b:name b:owner i:gives", 1, SQLOCK_REQ_HARMLESS | SQLOCK_REQ_LAZY)     \
     X(BEAT, "beat", "b:client i:alive i:session", 1, SQLOCK_REQ_HARMLESS | SQLOCK_REQ_LAZY)        \
     X(NOTIFY, "notify", "b:client b:owner", 1, SQLOCK_REQ_READS)                                   \
     X(WAITERS, "waiters", "b:ns b:after i:ticket b:below i:limit", 1, SQLOCK_REQ_READS)            \

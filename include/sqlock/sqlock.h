@@ -161,7 +161,9 @@ SQLOCK_API SQLOCK_CHECKED int sqlock_open(const sqlock_driver *driver, const cha
 /* Close a manager: end its threads and connections. Locks that are still held are not released, so
  * release them first: their handles become LOST with SQLOCK_WHY_CLOSED and must still be freed, and
  * their rows run out. No call may be under way in another thread. NULL is allowed. In a forked child it
- * does nothing. */
+ * does nothing.
+ * Waits that have ended leave their queues first: that takes 0.25 s at most. A manager without threads is
+ * stepped meanwhile, so callbacks may run. */
 SQLOCK_API void sqlock_close(sqlock *m);
 
 /* ---- locks ------------------------------------------------------------------------------------ */

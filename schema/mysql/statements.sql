@@ -328,8 +328,7 @@ SET l.token = IF(k.owner <=> :owner AND k.exp > k.t AND k.token > @sqlock_floor,
     l.ended_token = IF(k.owner IS NULL OR k.owner = :owner AND k.exp > k.t, k.ended_token, k.token),
     l.ended_why = IF(k.owner IS NULL OR k.owner = :owner AND k.exp > k.t, k.ended_why, {ENDED_TAKEN}),
     l.owner = :owner, l.exp = k.t + IF(k.seats = 0, :ttl, {turn_lasts}), l.ttl = :ttl, l.label = :label,
-    l.idle_since = NULL, l.offered = 0,
-    l.client = IF(k.seats <> 0 AND k.owner <=> :owner AND k.exp > k.t, k.client, NULL);
+    l.idle_since = NULL, l.offered = 0, l.client = IF(k.owner <=> :owner AND k.exp > k.t, k.client, NULL);
 SELECT 0,
        CASE WHEN h.owner = :owner AND h.offered = 0 AND h.exp >= @sqlock_t + IF(h.seats = 0, :ttl, {turn_lasts})
                 THEN IF(h.seats = 0, {DONE}, {TURN})
@@ -383,7 +382,7 @@ SET l.token = IF(k.owner <=> k.new_owner AND k.exp > k.t AND k.token > @sqlock_f
     l.ended_token = IF(k.owner IS NULL OR k.owner = k.new_owner AND k.exp > k.t, k.ended_token, k.token),
     l.ended_why = IF(k.owner IS NULL OR k.owner = k.new_owner AND k.exp > k.t, k.ended_why, {ENDED_TAKEN}),
     l.owner = k.new_owner, l.exp = k.t + k.ttl, l.ttl = k.ttl, l.label = k.label, l.idle_since = NULL, l.offered = 0,
-    l.client = NULL;
+    l.client = IF(k.owner <=> k.new_owner AND k.exp > k.t, k.client, NULL);
 SELECT i.ord, IF(h.owner = i.owner, {DONE}, {HELD}), h.token, h.exp - @sqlock_t, @sqlock_t, h.since, h.label
 FROM ({acquired}) i STRAIGHT_JOIN {lock} h FORCE INDEX (PRIMARY) ON h.ns = i.ns AND h.name = i.name
 WHERE h.owner = i.owner AND h.offered = 0 AND h.exp >= @sqlock_t + i.ttl AND h.seats = 0
@@ -1315,7 +1314,7 @@ SELECT 0, {BROKEN} FROM {broken} b WHERE b.ns = :ns AND b.name = :name AND b.tok
 -- :step nowait with again
 {at_once} UPDATE {lock} FORCE INDEX (PRIMARY) SET
     token = LAST_INSERT_ID(token), exp = (@sqlock_t := {now}) + (@sqlock_ttl := :ttl), ttl = :ttl, label = :label,
-    client = :client, offered = 0
+    offered = 0
 WHERE ns = :ns AND name = :name AND kind = 0 AND owner = :owner AND offered = 1 AND exp > {now} AND seats = 0
   AND NOT (ended_owner <=> :owner AND ended_why = {ENDED_RELEASED}) AND NOT (withdrawn <=> :owner)
   AND {now} <= :not_after AND :again = 1
@@ -1429,13 +1428,14 @@ SELECT 0,
 FROM {meta} m STRAIGHT_JOIN {lock} h ON h.ns = :ns AND h.name = :name WHERE m.id = 1;
 
 -- :block leave
--- Takes an owner that waits no longer out of the queue. If it was offered the lock meanwhile, it gives that back: what its
--- place (:client) was given, or a turn, and not what the owner was granted otherwise, nor after :gives (0: never). It may be in use
--- elsewhere, or may have come back. It locks and decides as `queue` does, but grants nothing.
--- SKIPPED: try again. No row: the lock has none.
+-- Takes an owner that waits no longer out of the queue, and gives back what it was given meanwhile. With :gives = 1 that is
+-- all that it has, since no one else has the owner; with 2 no more than an offer or a turn; with 0 nothing. It locks and decides as `queue` does, but
+-- grants nothing. SKIPPED: try again. No row: the lock has none.
 -- :step often
 START TRANSACTION;
-SELECT MAX(c.token), MAX(IF({now} <= :gives AND c.owner = :owner AND (c.client = :client OR c.seats <> 0), c.token, NULL)) INTO @sqlock_token, @sqlock_own
+SELECT MAX(c.token),
+       MAX(IF(c.owner = :owner AND (:gives = 1 OR :gives = 2 AND (c.offered = 1 OR c.seats <> 0)), c.token, NULL))
+INTO @sqlock_token, @sqlock_own
 FROM {lock} c FORCE INDEX (PRIMARY) WHERE c.ns = :ns AND c.name = :name AND c.kind = 0 FOR UPDATE;
 SELECT {now}, MAX(IF(w.owner = :owner, w.ticket, NULL)), COALESCE(SUM(w.owner <> :owner), 0) > 0,
        MIN(IF(w.owner = :owner, NULL, w.ticket))

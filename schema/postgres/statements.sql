@@ -273,7 +273,7 @@ UPDATE {lock} l SET
     ended_why = CASE WHEN l.owner IS NULL OR l.owner = :owner AND l.exp > k.t
                      THEN l.ended_why ELSE {ENDED_TAKEN} END,
     owner = :owner, exp = k.t + {lasts}, ttl = :ttl, label = :label, idle_since = NULL, offered = 0,
-    client = CASE WHEN l.seats <> 0 AND l.owner = :owner AND l.exp > k.t THEN l.client END
+    client = CASE WHEN l.owner = :owner AND l.exp > k.t THEN l.client END
 FROM k
 WHERE l.ns = k.ns AND l.name = k.name AND l.kind = 0
   AND (l.owner IS NULL OR l.owner = :owner OR l.exp <= k.t)
@@ -341,7 +341,7 @@ WITH m AS (
         ended_why = CASE WHEN l.owner IS NULL OR l.owner = k.owner AND l.exp > k.t
                          THEN l.ended_why ELSE {ENDED_TAKEN} END,
         owner = k.owner, exp = k.t + k.ttl, ttl = k.ttl, label = k.label, idle_since = NULL, offered = 0,
-        client = NULL
+        client = CASE WHEN l.owner = k.owner AND l.exp > k.t THEN l.client END
     FROM k
     WHERE l.ns = k.ns AND l.name = k.name AND l.kind = 0 AND l.seats = 0
       AND (l.owner IS NULL OR l.owner = k.owner OR l.exp <= k.t)
@@ -1425,10 +1425,9 @@ FROM {lock} h CROSS JOIN {meta} m
 WHERE h.ns = :ns AND h.name = :name AND m.id = 1;
 
 -- :block leave
--- Takes an owner that waits no longer out of the queue. If it was offered the lock meanwhile, it gives that back: what its
--- place (:client) was given, or a turn, and not what the owner was granted otherwise, nor after :gives (0: never). It may be in use
--- elsewhere, or may have come back. If the lock is free then, the answer names the next one: whoever was called before may
--- be about to leave too. SKIPPED: try again. No row: the lock has none.
+-- Takes an owner that waits no longer out of the queue, and gives back what it was given meanwhile. With :gives = 1 that is
+-- all that it has, since no one else has the owner; with 2 no more than an offer or a turn; with 0 nothing. If the lock is free then, the answer names the
+-- next one: whoever was called before may be about to leave too. SKIPPED: try again. No row: the lock has none.
 -- :step first
 SELECT 1 FROM {lock} l WHERE l.ns = :ns AND l.name = :name AND l.kind = 0 FOR NO KEY UPDATE OFFSET 1;
 -- :step
@@ -1436,7 +1435,8 @@ WITH q AS (
     SELECT l.changes FROM {lock} l WHERE l.ns = :ns AND l.name = :name
 ), k AS (
     SELECT c.ns, c.name, c.changes, c.owner IS NULL AS free,
-           ({now} <= :gives AND c.owner = :owner AND (c.client = :client OR c.seats <> 0)) IS TRUE AS own, {now} AS t
+           (c.owner = :owner AND (:gives = 1 OR :gives = 2 AND (c.offered = 1 OR c.seats <> 0))) IS TRUE AS own,
+           {now} AS t
     FROM {lock} c WHERE c.ns = :ns AND c.name = :name AND c.kind = 0
     FOR NO KEY UPDATE SKIP LOCKED
 ), s AS (

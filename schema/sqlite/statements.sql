@@ -115,7 +115,7 @@ UPDATE {lock} SET
     ended_token = CASE WHEN owner IS NULL OR owner = :owner AND exp > {now} THEN ended_token ELSE token END,
     ended_why = CASE WHEN owner IS NULL OR owner = :owner AND exp > {now} THEN ended_why ELSE {ENDED_TAKEN} END,
     owner = :owner, exp = {now} + {lasts}, ttl = {lasts}, label = :label, idle_since = NULL, offered = 0,
-    client = CASE WHEN seats <> 0 AND owner = :owner AND exp > {now} THEN client END
+    client = CASE WHEN owner = :owner AND exp > {now} THEN client END
 WHERE ns = :ns AND name = :name AND kind = 0 AND (owner IS NULL OR owner = :owner OR exp <= {now})
   AND (waiters = 0 OR owner = :owner AND exp > {now}) AND (seats = 0 OR owner = :owner AND exp > {now})
   AND (ended_why <> {ENDED_RELEASED} OR ended_owner IS NOT :owner) AND withdrawn IS NOT :owner
@@ -778,9 +778,8 @@ SELECT 0,
 FROM {lock} h CROSS JOIN {meta} m WHERE h.ns = :ns AND h.name = :name AND m.id = 1;
 
 -- :block leave
--- Takes an owner that waits no longer out of the queue. If it was offered the lock meanwhile, it gives that back: what its
--- place (:client) was given, or a turn, and not what the owner was granted otherwise, nor after :gives (0: never). It may be in use
--- elsewhere, or may have come back. No row: the lock has none.
+-- Takes an owner that waits no longer out of the queue, and gives back what it was given meanwhile. With :gives = 1 that is
+-- all that it has, since no one else has the owner; with 2 no more than an offer or a turn; with 0 nothing. No row: the lock has none.
 -- :step write
 DELETE FROM {waiter} WHERE ns = :ns AND name = :name AND owner = :owner;
 -- :step write
@@ -789,8 +788,8 @@ WHERE ns = :ns AND name = :name AND changes() > 0;
 -- :step write
 UPDATE {lock} SET owner = NULL, exp = NULL, since = NULL, label = NULL, offered = 0, changes = changes + 1,
     ended_owner = owner, ended_token = token, ended_why = {ENDED_RELEASED}, idle_since = {now}
-WHERE ns = :ns AND name = :name AND kind = 0 AND owner = :owner AND (client = :client OR seats <> 0)
-  AND {now} * 1000 <= :gives;
+WHERE ns = :ns AND name = :name AND kind = 0 AND owner = :owner
+  AND (:gives = 1 OR :gives = 2 AND (offered = 1 OR seats <> 0));
 -- :step write
 SELECT 0, {DONE}, l.token, NULL, {now} * 1000, NULL, NULL, NULL, w.client, w.owner
 FROM {lock} l LEFT JOIN {waiter} w ON w.ns = l.ns AND w.name = l.name AND l.owner IS NULL

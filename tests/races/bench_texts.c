@@ -223,7 +223,7 @@ static sqlock_value parameter(const char *param, const request *r)
         {"waits", integer(r->waits)},
         {"mode", integer(r->mode)},
         {"again", integer(r->again)},
-        {"gives", integer(INT64_MAX)},
+        {"gives", integer(1)},
         {"alive", integer(60000 * MS)},
         {"session", integer(r->session)},
         {"seat", integer(0)},
