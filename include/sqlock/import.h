@@ -13,7 +13,9 @@ extern "C" {
  * that was only stopped goes on with the same grant. Two callers with the same owner both get the lock,
  * with one token. They have one place in a queue: who gives up its wait may take the other's place with it.
  * One that was released, or was offered the lock after its wait had ended, is never granted it again
- * (SQLOCK_ELOST): then take a new owner. Give no owner of a shared grant, or of a slot. */
+ * (SQLOCK_ELOST): then take a new owner. If a release of the same manager passes the lock on to an owner
+ * that you gave, in the moment in which it gives up, the lock stands until that lease ends. Give no owner
+ * of a shared grant, or of a slot. */
 
 /* The owner of this grant. No I/O; any thread. */
 SQLOCK_API const unsigned char *sqlock_lock_owner(sqlock_lock *lock);
