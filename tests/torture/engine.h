@@ -134,7 +134,7 @@ bool engine_machine(struct engine *e);
 void engine_machine_end(const struct engine *e);
 void engine_clock_env(const struct engine *e); /* in a server, before exec */
 /* The server has aborted by itself, as libfaketime lets PostgreSQL do on a busy machine: it calls
- * malloc() in signal handlers. Then a release may be lost that nobody meant to hurt. */
+ * malloc() in signal handlers. The crash may lose a release. */
 bool engine_clock_broke(const struct engine *e);
 
 /* ---- the families ---------------------------------------------------------------------------- */
