@@ -23,7 +23,7 @@ static const struct option_spec options[] = {
     {EXPIRED, "expired", NULL, "only locks whose lease has ended"},
     {WAITING, "waiting", NULL, "who waits, in place of the locks"},
     {OLDER_THAN, "older-than", "DUR", "only what was granted, or waits, since that long ago"},
-    {WATCH, "watch", "[DUR]", "repeat, every 2s by default; with those who wait"},
+    {WATCH, "watch", "[DUR]", "repeat, every 2s by default; as text, with who waits"},
     {0, NULL, NULL, NULL},
 };
 
@@ -51,7 +51,9 @@ static void find_prefix(struct ls *ls)
 
 static int read_options(struct cli *cli, int argc, char **argv, struct ls *ls)
 {
+    bool by_default = false;
     struct options o;
+    int64_t pause;
     int key;
 
     options_begin(&o, cli, options, OPTIONS_ANYWHERE, argc, argv);
@@ -64,7 +66,7 @@ static int read_options(struct cli *cli, int argc, char **argv, struct ls *ls)
             ls->waiting = true;
         else if (key == OLDER_THAN)
             options_duration(&o, &ls->older_than_ms);
-        else if (o.value == NULL)
+        else if ((by_default = o.value == NULL))
             ls->watch_ms = 2000;
         else if (options_duration(&o, &ls->watch_ms) && ls->watch_ms < 100)
             return options_refuse(cli, "--watch must be at least 100ms");
@@ -79,6 +81,9 @@ static int read_options(struct cli *cli, int argc, char **argv, struct ls *ls)
         return options_refuse(cli, "at most one GLOB (quote it, or the shell expands it)");
     if ((ls->glob = o.operands[0]) != NULL)
         find_prefix(ls);
+    if (by_default && ls->glob != NULL && text_duration(ls->glob, &pause))
+        return options_refuse(cli, "write --watch=%s (or --watch=2s %s, if a lock has that name)",
+                              ls->glob, ls->glob);
     return 0;
 }
 

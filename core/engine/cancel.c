@@ -52,7 +52,7 @@ int sqlock_cancel_new(sqlock_cancel **out_cancel, sqlock_error *err)
 void sqlock_cancel_fire(sqlock_cancel *cancel)
 {
     UNCANCELLED;
-    if (cancel->process != sqlock_process_id())
+    if (cancel == NULL || cancel->process != sqlock_process_id())
         return; /* when the process forked, another thread may have held the mutex */
     mutex_lock(&cancel->mu);
     cancel->fired = 1;

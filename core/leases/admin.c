@@ -354,5 +354,5 @@ int sqlock_list_waiters(sqlock *m, const char *name, sqlock_waiter_fn fn, void *
 
 int sqlock_same_actor(const unsigned char *a, const unsigned char *b)
 {
-    return actor_same(a, b);
+    return a != NULL && b != NULL && actor_same(a, b);
 }

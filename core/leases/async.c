@@ -37,18 +37,19 @@ int async_begin(int code, const sqlock_lock *lock, const char *word, sqlock_op *
 }
 
 /* In a forked child no thread drives the op, and its mutex may be locked for ever (P17). */
-static int op_is_parents(const sqlock_op *op)
+static int op_check(const sqlock_op *op, sqlock_error *err)
 {
-    return check_alive(op->m, NULL) != 0;
+    return op == NULL ? sqlock_error_set(err, SQLOCK_EINVAL, 0, "the request is NULL")
+                      : check_alive(op->m, err);
 }
 
 int sqlock_op_fd(sqlock_op *op)
 {
     UNCANCELLED;
-    int fd;
+    int fd, rc;
 
-    if (op_is_parents(op))
-        return SQLOCK_EFORK;
+    if ((rc = op_check(op, NULL)) != 0)
+        return rc;
     mutex_lock(&op->m->mu);
     fd = op_descriptor(op);
     mutex_unlock(&op->m->mu);
@@ -60,7 +61,7 @@ int sqlock_op_step(sqlock_op *op)
     UNCANCELLED;
     int done;
 
-    if (op_is_parents(op))
+    if (op_check(op, NULL) != 0)
         return 1;
     mutex_lock(&op->m->mu);
     done = op->done;
@@ -73,7 +74,7 @@ int64_t sqlock_op_place(sqlock_op *op)
     UNCANCELLED;
     int64_t place;
 
-    if (op_is_parents(op))
+    if (op_check(op, NULL) != 0)
         return 0;
     mutex_lock(&op->m->mu);
     place = waiting_number(op);
@@ -84,7 +85,7 @@ int64_t sqlock_op_place(sqlock_op *op)
 void sqlock_op_cancel(sqlock_op *op)
 {
     UNCANCELLED;
-    if (!op_is_parents(op))
+    if (op_check(op, NULL) == 0)
         op_interrupt(op);
 }
 
@@ -111,8 +112,8 @@ int sqlock_op_finish(sqlock_op *op, sqlock_lock **out_lock, sqlock_error *err)
 
     if (out_lock != NULL)
         *out_lock = NULL;
-    if (op_is_parents(op))
-        return check_alive(op->m, err);
+    if ((rc = op_check(op, err)) != 0)
+        return rc;
     if (op_waits_for_itself(op))
         return sqlock_error_set(err, SQLOCK_ESTATE, 0,
                                 "the request is under way, and this is a callback of its manager");

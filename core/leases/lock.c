@@ -113,7 +113,7 @@ const unsigned char *sqlock_lock_owner(sqlock_lock *lock)
 
 const char *sqlock_lock_name(sqlock_lock *lock)
 {
-    return lock->name;
+    return lock != NULL ? lock->name : "";
 }
 
 int sqlock_lock_fd(sqlock_lock *lock, sqlock_error *err)

@@ -90,6 +90,6 @@ void sqlock_scope_end(sqlock_lock **lock)
 {
     UNCANCELLED;
 
-    if (*lock != NULL)
+    if (lock != NULL && *lock != NULL)
         with_end(lock, NULL);
 }

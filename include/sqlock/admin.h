@@ -156,7 +156,8 @@ typedef struct sqlock_reap_report {
 SQLOCK_API SQLOCK_CHECKED int sqlock_reap(sqlock *m, const sqlock_reap_opts *opts, sqlock_reap_report *out,
                            sqlock_error *err);
 
-/* 1: two owners (sqlock_info.owner and so on) are of one actor (sqlock_acquire_opts.actor). Any thread. */
+/* 1: two owners (sqlock_info.owner and so on) are of one actor (sqlock_acquire_opts.actor). 0: they are not, or one is
+ * NULL. Any thread. */
 SQLOCK_API int sqlock_same_actor(const unsigned char *a, const unsigned char *b);
 
 #ifdef __cplusplus

@@ -23,19 +23,20 @@ SQLOCK_API SQLOCK_CHECKED int sqlock_release_start(sqlock_lock *lock, sqlock_op 
 /* A descriptor that becomes readable when the request is done. It is made for the first call, and
  * belongs to op. Any thread, before sqlock_op_finish(). Never blocks.
  * Returns it, or SQLOCK_ESYS (no descriptor is left; the request goes on, and sqlock_op_finish()
- * can wait for it), SQLOCK_EFORK. */
+ * can wait for it), SQLOCK_EINVAL (NULL), SQLOCK_EFORK. */
 SQLOCK_API int sqlock_op_fd(sqlock_op *op);
-/* Returns 1 when the request is done, 0 when it is under way. Never blocks. */
+/* Returns 1 when the request is done, or is NULL, and 0 when it is under way. Never blocks. */
 SQLOCK_API int sqlock_op_step(sqlock_op *op);
 /* The place of an acquire in the queue of the database. 1 is the next in line. 0: it has none, or not
  * yet, or the request is done. It is as old as the last answer, about a second. Any thread, before
  * sqlock_op_finish(). Never blocks. */
 SQLOCK_API int64_t sqlock_op_place(sqlock_op *op);
-/* End a request early. It must still be finished. Any thread. */
+/* End a request early. It must still be finished. Any thread. NULL is allowed. */
 SQLOCK_API void sqlock_op_cancel(sqlock_op *op);
 /* Take the result and free op. Waits if the request is not done. out_lock is for an acquire; NULL
- * otherwise. Returns what the blocking call would have returned. Or SQLOCK_ESTATE, and op lives on: in a
- * callback of a manager without threads, before the request is done. */
+ * otherwise. Returns what the blocking call would have returned. Or SQLOCK_EINVAL (NULL); or
+ * SQLOCK_ESTATE, and op lives on: in a callback of a manager without threads, before the request is
+ * done. */
 SQLOCK_API SQLOCK_CHECKED int sqlock_op_finish(sqlock_op *op, sqlock_lock **out_lock, sqlock_error *err);
 
 /* ---- without threads ----------------------------------------------------------------------------

@@ -371,7 +371,7 @@ SQLOCK_API int64_t sqlock_lock_slot(sqlock_lock *lock);
 /* How it is held, and so what its token compares with: SQLOCK_EXCLUSIVE, SQLOCK_SHARED, or the number of
  * slots. Of an imported grant: what opts->mode said. */
 SQLOCK_API int64_t sqlock_lock_mode(sqlock_lock *lock);
-/* The name. */
+/* The name; "" of NULL. */
 SQLOCK_API const char *sqlock_lock_name(sqlock_lock *lock);
 /* A descriptor that becomes readable when the lock is lost (not when it is released), for poll().
  * Do not read it. It belongs to the lock, and sqlock_lock_free() closes it. Made at the first call.
@@ -400,7 +400,8 @@ SQLOCK_API void sqlock_scope_end(sqlock_lock **lock);
 
 /* Make a cancel object for options. Free it after the calls that use it have returned. */
 SQLOCK_API SQLOCK_CHECKED int sqlock_cancel_new(sqlock_cancel **out_cancel, sqlock_error *err);
-/* End every call that waits with this object, now and later. Any thread; not from signal handlers. */
+/* End every call that waits with this object, now and later. Any thread; not from signal handlers.
+ * NULL is allowed. */
 SQLOCK_API void sqlock_cancel_fire(sqlock_cancel *cancel);
 SQLOCK_API void sqlock_cancel_free(sqlock_cancel *cancel);
 

@@ -97,6 +97,7 @@ TEST(test_options_that_exclude_one_another_are_refused, ON_SQLITE)
     assert_says(64, "", "use only one of -n and -w", "sqlock acquire -n -w 3 a");
     assert_says(64, "", "use only one of -n and -w", "sqlock run -w 3 -n a true");
     assert_says(64, "", "use only one of --held and --expired", "sqlock ls --expired --held");
+    assert_says(64, "", "write --watch=5 (or --watch=2s 5, ", "sqlock ls --watch 5");
     assert_says(64, "", "--loop must be at least 100ms", "sqlock reap --loop 0");
     assert_sh("printf '# the URL\\n%%s\\n' $SQLOCK_URL >$D/url");
     assert_says(78, "", "url: no URL in its first line", "sqlock --url-file $D/url ls");

@@ -219,3 +219,28 @@ CORE_TEST(test_failed_start_leaves_no_handle, m)
     assert_int_equal(spy_runs(-1), before);
     give(lock);
 }
+
+CORE_TEST(test_request_that_is_NULL_is_refused, m)
+{
+    sqlock_lock *lock = (sqlock_lock *)&said;
+
+    (void)m;
+    assert_int_equal(SQLOCK_EINVAL, sqlock_op_fd(NULL));
+    assert_int_equal(1, sqlock_op_step(NULL)); /* and then it is finished */
+    assert_int_equal(0, sqlock_op_place(NULL));
+    sqlock_op_cancel(NULL);
+    says(SQLOCK_EINVAL, sqlock_op_finish(NULL, &lock, &said));
+    assert_null(lock);
+}
+
+CORE_TEST(test_no_handle_is_no_crash, m)
+{
+    unsigned char owner[SQLOCK_OWNER_SIZE] = {0};
+
+    (void)m;
+    assert_string_equal("", sqlock_lock_name(NULL));
+    sqlock_cancel_fire(NULL);
+    sqlock_scope_end(NULL);
+    assert_int_equal(0, sqlock_same_actor(NULL, owner));
+    assert_int_equal(0, sqlock_same_actor(owner, NULL));
+}
