@@ -1,6 +1,7 @@
 /* The beat: the database learns that this client lives, and the client how its waiters stand. */
 #include "core/engine/beat.h"
 
+#include "core/engine/leavers.h"
 #include "core/engine/lines.h"
 #include "core/engine/op.h"
 
@@ -56,7 +57,7 @@ static void beat_read_row(sqlock *m, const sqlock_rows *rows, size_t row, int64_
         return;
     if ((p = queue_find(m, ns, ns_len, name, name_len, owner)) == NULL) {
         if (ghosts)
-            queue_take_out(m, ns, ns_len, name, name_len, owner, GIVES_NOTHING);
+            leavers_take_out(m, ns, ns_len, name, name_len, owner, GIVES_NOTHING);
         return;
     }
     line_queue(p);
@@ -134,4 +135,18 @@ void beat_run(sqlock *m)
     }
     rows_end(&rows);
     beat_part(m, rc);
+}
+
+void beat_end(sqlock *m)
+{
+    sqlock_value values[] = {value_bytes(m->queue.client, sizeof m->queue.client), value_int(0),
+                             value_int(0)};
+    sqlock_rows rows;
+    int64_t sent;
+
+    rows_init(&rows);
+    queue_send(m, POOL_RENEWALS, SQLOCK_STMT_BEAT, values, &rows, &sent, NULL);
+    rows_end(&rows);
+    m->queue.end = QUEUE_ENDED;
+    cond_wake_all(&m->queue.left);
 }

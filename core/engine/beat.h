@@ -8,6 +8,9 @@
 /* Send it, and let those look who were offered the lock, or passed over. When the next one is due
  * is in queue.beat_at. */
 void beat_run(sqlock *m);
+/* The manager is closed: the database takes the client for dead from now on, and passes its waiters
+ * over. */
+void beat_end(sqlock *m);
 /* A place is new: where nothing notifies, the next beat comes soon. */
 void beat_soon(sqlock *m, int64_t now);
 

@@ -6,6 +6,7 @@
 #include "core/base/alarm.h"
 #include "core/base/text.h"
 #include "core/engine/hosts.h"
+#include "core/engine/leavers.h"
 #include "core/engine/locks.h"
 #include "core/engine/loop.h"
 #include "core/engine/op.h"
@@ -201,7 +202,7 @@ static void manager_close_locks(sqlock *m)
 void manager_stop(sqlock *m)
 {
     mutex_lock(&m->mu);
-    queue_flush(m, sqlock_now_us() + time_min(m->request_us, FLUSH_US));
+    leavers_flush(m, sqlock_now_us() + time_min(m->request_us, FLUSH_US));
     m->stopping = 1;
     manager_cancel_all(m);
     if (m->loop != NULL)

@@ -63,6 +63,9 @@ struct circles {
     size_t n_before;
 };
 
+/* The manager lasts. It is closed, and the database has to know. The database knows. */
+enum queue_end { QUEUE_LASTS, QUEUE_ENDS, QUEUE_ENDED };
+
 /* Waiting in the database's queues (engine/queue.h). */
 struct queue {
     unsigned char client[SQLOCK_OWNER_SIZE]; /* this manager; does not change */
@@ -73,9 +76,10 @@ struct queue {
     struct link alone;                       /* struct place.in_alone; who came first is first */
     int leaving;                             /* so many are about to */
     cond left;                               /* one has left */
-    uint64_t left_key;   /* line_key() of the last that has left, or is about to, */
-    int64_t left_at;     /* and when that was; TIME_NEVER: it is about to */
-    int hears;           /* the reserved connection receives notifications */
+    uint64_t left_key; /* line_key() of the last that has left, or is about to, */
+    int64_t left_at;   /* and when that was; TIME_NEVER: it is about to */
+    int hears;         /* the reserved connection receives notifications */
+    enum queue_end end;
     int deaf;            /* this server refuses to let it listen */
     int hearing;         /* ... and waits for that now */
     void *parted;        /* the connection that listened, until the database does without it */

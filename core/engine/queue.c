@@ -1,5 +1,4 @@
-/* Waiting in the database's queues: who of this manager waits there, who was called, and who
- * leaves. */
+/* Waiting in the database's queues: who of this manager waits there, and who was called. */
 #include <assert.h>
 #include <string.h>
 
@@ -8,18 +7,15 @@
 #include "core/engine/circles.h"
 #include "core/engine/errand.h"
 #include "core/engine/hearing.h"
+#include "core/engine/leavers.h"
 #include "core/engine/lines.h"
-#include "core/engine/loop.h"
 #include "core/engine/op.h"
 #include "core/engine/pool.h"
 #include "core/engine/renewals.h"
 
-#define AGAIN_US     INT64_C(20000)
-#define PAST_END_US  INT64_C(1000)    /* a look a moment before the lease's end would be in vain */
-#define BEHIND_US    INT64_C(20000)   /* so much later looks each one behind the first */
-#define NEAR         64               /* places from which one looks */
-#define FAILED_US    INT64_C(250000)  /* until the next try, where no server answered, */
-#define READONLY_US  INT64_C(1000000) /* or it may only be read */
+#define PAST_END_US  INT64_C(1000)  /* a look a moment before the lease's end would be in vain */
+#define BEHIND_US    INT64_C(20000) /* so much later looks each one behind the first */
+#define NEAR         64             /* places from which one looks */
 #define ERRAND_MOST  INT64_C(500000)
 #define ERRAND_LEAST INT64_C(50000)
 
@@ -37,10 +33,8 @@ void queue_init(sqlock *m)
     struct queue *q = &m->queue;
 
     list_init(&q->places);
-    list_init(&q->leavers);
     list_init(&q->alone);
-    cond_init(&q->left);
-    q->leave_at = TIME_NEVER;
+    leavers_init(m);
     q->has_client = random_bytes(q->client, sizeof q->client) == 0;
 }
 
@@ -49,16 +43,10 @@ void queue_free(sqlock *m)
     struct queue *q = &m->queue;
 
     assert(list_is_empty(&q->places));
-    while (!list_is_empty(&q->leavers)) {
-        struct place *p = LIST_MEMBER(q->leavers.next, struct place, in_queue);
-
-        list_remove(&p->in_queue);
-        sqlock_mem_free(p);
-    }
+    leavers_free(m);
     circles_free(&q->circles);
     hash_free(&q->owners);
     hash_free(&q->names);
-    cond_free(&q->left);
 }
 
 int queue_serves(const sqlock *m)
@@ -82,9 +70,8 @@ void queue_lives(sqlock *m, int64_t sent)
     m->queue.alive_until = time_max(m->queue.alive_until, sent + QUEUE_ALIVE_US);
 }
 
-/* NULL: no memory. */
-static struct place *place_new(sqlock *m, const void *ns, size_t ns_len, const void *name,
-                               size_t name_len, const unsigned char owner[SQLOCK_OWNER_SIZE])
+struct place *queue_new_place(sqlock *m, const void *ns, size_t ns_len, const void *name,
+                              size_t name_len, const unsigned char owner[SQLOCK_OWNER_SIZE])
 {
     struct place *p = sqlock_mem_alloc(sizeof *p + ns_len + name_len);
 
@@ -113,8 +100,8 @@ int queue_enter(sqlock_op *op, int alone)
     assert(mutex_is_mine(&m->mu));
     if (op->in_queue != NULL)
         return 1;
-    if (manager_start_threads(m) != 0 ||
-        (p = place_new(m, lock->ns, lock->ns_len, lock->name, lock->name_len, lock->owner)) == NULL)
+    if (manager_start_threads(m) != 0 || (p = queue_new_place(m, lock->ns, lock->ns_len, lock->name,
+                                                              lock->name_len, lock->owner)) == NULL)
         return 0;
     if (!line_join(p, alone)) {
         sqlock_mem_free(p);
@@ -128,20 +115,6 @@ int queue_enter(sqlock_op *op, int alone)
     circles_come(p);
     worker_wake(m, time_min(queue_due(m), hearing_due(m)));
     return 1;
-}
-
-/* Others may have an owner that the application gave, and so may its own next wait. What has been
- * taken up may be theirs, however late the request that gives it back comes. */
-static int queue_gives(const sqlock_lock *lock)
-{
-    return lock->given ? GIVES_OFFERS : GIVES_ALL;
-}
-
-static void place_let_leave(sqlock *m, struct place *p)
-{
-    list_append(&m->queue.leavers, &p->in_queue);
-    m->queue.leave_at = 0;
-    worker_wake(m, 0);
 }
 
 void queue_end(sqlock_op *op, int code)
@@ -165,8 +138,8 @@ void queue_end(sqlock_op *op, int code)
         return;
     }
     if (code != SQLOCK_EUNSURE) /* else its handle settles what became of the request */
-        p->gives = queue_gives(op->lock);
-    place_let_leave(m, p);
+        p->gives = leavers_give(op->lock);
+    leavers_add(p);
 }
 
 static int place_is_for(const struct place *p, const void *ns, size_t ns_len, const void *name,
@@ -232,41 +205,6 @@ void place_call(struct place *p)
     p->called = 1;
 }
 
-void queue_take_out(sqlock *m, const void *ns, size_t ns_len, const void *name, size_t name_len,
-                    const unsigned char owner[SQLOCK_OWNER_SIZE], int gives)
-{
-    struct place *p = place_new(m, ns, ns_len, name, name_len, owner);
-
-    if (p == NULL)
-        return; /* it costs others an offer, and its lease runs out */
-    p->gives = gives;
-    place_let_leave(m, p);
-}
-
-void queue_give_back(const sqlock_lock *lock)
-{
-    queue_take_out(lock->m, lock->ns, lock->ns_len, lock->name, lock->name_len, lock->owner,
-                   queue_gives(lock));
-}
-
-static uint64_t place_key(const struct place *p)
-{
-    return line_key(p->ns, p->ns_len, p->name, p->name_len);
-}
-
-int queue_is_left(const sqlock_lock *lock, int64_t since)
-{
-    const struct queue *q = &lock->m->queue;
-    uint64_t key = line_key(lock->ns, lock->ns_len, lock->name, lock->name_len);
-
-    LIST_EACH(at, &q->leavers)
-    {
-        if (place_key(LIST_MEMBER(at, struct place, in_queue)) == key)
-            return 1;
-    }
-    return q->left_key == key && q->left_at >= since;
-}
-
 void queue_cancel_all(sqlock *m)
 {
     LIST_EACH(at, &m->queue.places)
@@ -295,7 +233,7 @@ static void place_grant(struct place *p, const struct answer *from, int64_t now)
 }
 
 /* An op that a lane has been started for looks by itself: no one else ends it now. */
-static int place_hears(struct place *p, const struct answer *a, int64_t now)
+int place_hears(struct place *p, const struct answer *a, int64_t now)
 {
     if (p == NULL)
         return 0;
@@ -315,6 +253,8 @@ int queue_call(const sqlock_lock *lock, const struct answer *a, int64_t now)
 
 static int64_t queue_beats_at(const struct queue *q)
 {
+    if (q->end != QUEUE_LASTS)
+        return q->end == QUEUE_ENDS ? 0 : TIME_NEVER;
     return !list_is_empty(&q->places) || q->parted != NULL ? q->beat_at : TIME_NEVER;
 }
 
@@ -322,9 +262,8 @@ int64_t queue_due(const sqlock *m)
 {
     const struct queue *q = &m->queue;
 
-    return time_min(
-        time_min(queue_beats_at(q), lines_due(m)),
-        time_min(list_is_empty(&q->leavers) ? TIME_NEVER : q->leave_at, circles_due(&q->circles)));
+    return time_min(time_min(queue_beats_at(q), lines_due(m)),
+                    time_min(leavers_due(q), circles_due(&q->circles)));
 }
 
 int64_t queue_errand_end(sqlock *m, int64_t now)
@@ -354,107 +293,19 @@ int queue_send(sqlock *m, enum pool_use use, sqlock_stmt stmt, const sqlock_valu
     return rc;
 }
 
-/* ---- leaving --------------------------------------------------------------------------------- */
-
-/* The next one behind the place that has left. */
-static void queue_notify(sqlock *m, const struct place *left, const struct answer *a)
-{
-    sqlock_value values[] = {value_bytes(a->next_client, sizeof a->next_client),
-                             value_bytes(a->next_owner, sizeof a->next_owner)};
-    sqlock_rows rows;
-    int64_t sent;
-
-    if (!a->has_next ||
-        place_hears(
-            queue_find(m, left->ns, left->ns_len, left->name, left->name_len, a->next_owner), a,
-            sqlock_now_us()) ||
-        texts_has(m->texts, SQLOCK_STMT_NOTIFY, NULL) != 0)
-        return;
-    rows_init(&rows);
-    queue_send(m, POOL_RENEWALS, SQLOCK_STMT_NOTIFY, values, &rows, &sent, NULL);
-    rows_end(&rows);
-}
-
-/* Returns when to try again. TIME_NEVER: it has left, or never can. While no server answers it
- * stays in the list: a place that no one wants would cost others an offer. If its owner waits again
- * by now, the place in the database is that wait's. */
-static int64_t place_leave(sqlock *m, struct place *p)
-{
-    struct place *again = queue_find(m, p->ns, p->ns_len, p->name, p->name_len, p->owner);
-    sqlock_value values[] = {value_bytes(p->ns, p->ns_len), value_bytes(p->name, p->name_len),
-                             value_bytes(p->owner, sizeof p->owner), value_int(p->gives)};
-    sqlock_error err = {0};
-    struct answer a;
-    sqlock_rows rows;
-    int64_t sent;
-
-    if (again != NULL) {
-        again->sent = 1;
-        return TIME_NEVER;
-    }
-    rows_init(&rows);
-    queue_send(m, POOL_RENEWALS, SQLOCK_STMT_LEAVE, values, &rows, &sent, &err);
-    answer_clear(&a);
-    if (sqlock_rows_count(&rows) > 0)
-        answer_read(&rows, 0, &a);
-    rows_end(&rows);
-    queue_notify(m, p, &a);
-    if (err.flags & (SQLOCK_RETRY | SQLOCK_RECONNECT))
-        return sqlock_now_us() + (err.code == SQLOCK_EREADONLY ? READONLY_US : FAILED_US);
-    return a.outcome == SQLOCK_OUT_SKIPPED ? sqlock_now_us() + AGAIN_US : TIME_NEVER;
-}
-
-static void queue_let_leave(sqlock *m)
-{
-    struct queue *q = &m->queue;
-    struct place *p = LIST_MEMBER(q->leavers.next, struct place, in_queue);
-    const uint64_t key = place_key(p);
-    int64_t again;
-
-    list_remove(&p->in_queue);
-    q->leaving++;
-    q->left_key = key;
-    q->left_at = TIME_NEVER;
-    q->leave_at = 0;
-    again = place_leave(m, p);
-    if (again == TIME_NEVER) {
-        sqlock_mem_free(p);
-    } else {
-        list_append(&q->leavers, &p->in_queue);
-        q->leave_at = again;
-    }
-    q->leaving--;
-    if (q->left_key == key)
-        q->left_at = sqlock_now_us();
-    cond_wake_all(&q->left);
-}
-
 void queue_run(sqlock *m)
 {
     struct queue *q = &m->queue;
     int64_t now = sqlock_now_us();
 
-    if (lines_due(m) <= now)
+    if (q->end == QUEUE_ENDS)
+        beat_end(m);
+    else if (lines_due(m) <= now)
         lines_run(m, now);
     else if (queue_beats_at(q) <= now) /* many may leave: the client is to live all the same */
         beat_run(m);
     else if (circles_due(&q->circles) <= now)
         circles_run(m);
     else
-        queue_let_leave(m);
-}
-
-/* Those that are left cost others an offer each. */
-void queue_flush(sqlock *m, int64_t until)
-{
-    struct queue *q = &m->queue;
-    const int steps = m->loop != NULL && !loop_is_mine(m);
-
-    while ((steps || m->worker_runs) && (!list_is_empty(&q->leavers) || q->leaving) &&
-           sqlock_now_us() < until) {
-        if (steps)
-            loop_pump(m, -1, until);
-        else
-            cond_wait_until(&q->left, &m->mu, until);
-    }
+        leavers_run(m);
 }

@@ -3,9 +3,6 @@
 
 #include "core/engine/call.h"
 
-/* What LEAVE gives back. */
-enum { GIVES_NOTHING, GIVES_ALL, GIVES_OFFERS };
-
 #define QUEUE_ALIVE_US INT64_C(3000000) /* a client that says nothing for so long is dead */
 
 /* The manager's waiters in the queues of the database. A waiter has a place from the request that
@@ -51,14 +48,6 @@ void queue_end(sqlock_op *op, int code);
 /* An answer about this lock notifies a waiter something. Returns 1 if it is of this manager: then
  * it has its grant, or looks. */
 int queue_call(const sqlock_lock *lock, const struct answer *a, int64_t now);
-/* An owner that no op is behind leaves the queue. gives: and gives that back. */
-void queue_take_out(sqlock *m, const void *ns, size_t ns_len, const void *name, size_t name_len,
-                    const unsigned char owner[SQLOCK_OWNER_SIZE], int gives);
-/* The lock was passed on to this one, which waits no more: give it back. */
-void queue_give_back(const sqlock_lock *lock);
-/* Someone of this manager's has given the lock up, and what it had is being given back, or was
- * since then. */
-int queue_is_left(const sqlock_lock *lock, int64_t since);
 /* The manager is closed. */
 void queue_cancel_all(sqlock *m);
 /* A place of this manager's for this name; NULL: there is none. An owner that the application gives
@@ -69,6 +58,11 @@ struct place *queue_find(const sqlock *m, const void *ns, size_t ns_len, const v
 struct place *queue_find_for(const sqlock_lock *lock, const unsigned char owner[SQLOCK_OWNER_SIZE]);
 /* Call all places of an owner, whatever they wait for. */
 void queue_call_owner(sqlock *m, const unsigned char owner[SQLOCK_OWNER_SIZE]);
+/* Of an owner that no op is behind. NULL: no memory. */
+struct place *queue_new_place(sqlock *m, const void *ns, size_t ns_len, const void *name,
+                              size_t name_len, const unsigned char owner[SQLOCK_OWNER_SIZE]);
+/* An answer notifies its owner something: it has its grant, or looks. Returns 0 if p is NULL. */
+int place_hears(struct place *p, const struct answer *a, int64_t now);
 /* Its op looks, now or when its request has been answered. */
 void place_call(struct place *p);
 /* If it sleeps, its op looks then. */
@@ -86,7 +80,5 @@ int queue_send(sqlock *m, enum pool_use use, sqlock_stmt stmt, const sqlock_valu
 /* For the worker, or a step: when there is something to do, and do it. */
 int64_t queue_due(const sqlock *m);
 void queue_run(sqlock *m);
-/* Let those leave that still have to, until then. */
-void queue_flush(sqlock *m, int64_t until);
 
 #endif

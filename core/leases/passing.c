@@ -2,6 +2,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "core/engine/leavers.h"
 #include "core/engine/lines.h"
 #include "core/engine/locks.h"
 #include "core/leases/leases.h"
@@ -113,7 +114,7 @@ static void passing_tell(sqlock_op *op, const struct answer *a, const sqlock_loc
 
     if (p == NULL) {
         if (next->gave_up && (passing_names(a, next) || a->place > 0))
-            queue_give_back(next);
+            leavers_give_back(next);
     } else if (!granted && passing_leaves_alone(op->m, a, p)) {
         p->sent = 0;
     } else if (!granted) {
@@ -157,7 +158,7 @@ void passing_failed(sqlock_op *op)
         line_queue(p);
         place_call(p);
     } else if (next->gave_up) {
-        queue_give_back(next); /* what it may have been granted */
+        leavers_give_back(next); /* what it may have been granted */
     }
     lock_unref_locked(next);
 }

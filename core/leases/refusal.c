@@ -2,6 +2,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "core/engine/leavers.h"
 #include "core/engine/locks.h"
 #include "core/engine/party.h"
 #include "core/engine/queue.h"
@@ -70,7 +71,7 @@ static void refusal_note(sqlock_op *op, int code, const struct answer *a, int64_
  * back, and ends by itself a moment later. Returns 1 if the op looks again first. */
 static int refusal_is_a_ghost(sqlock_op *op, const struct answer *a, int64_t now)
 {
-    if (a->token != 0 || !queue_is_left(op->lock, a->sent) || !refusal_is_final(op) || op->settle ||
+    if (a->token != 0 || !leavers_had(op->lock, a->sent) || !refusal_is_final(op) || op->settle ||
         now >= op->begun + LOCK_TURN_US)
         return 0;
     op->refusal = op->err;

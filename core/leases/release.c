@@ -5,6 +5,7 @@
 #include <sqlock/async.h>
 
 #include "core/engine/arguments.h"
+#include "core/engine/leavers.h"
 #include "core/engine/lines.h"
 #include "core/engine/locks.h"
 #include "core/leases/calling.h"
@@ -106,7 +107,7 @@ static void release_done(sqlock_op *op, int64_t now)
     if (lock->seat >= 0 || lock->mode != SQLOCK_EXCLUSIVE)
         line_seat_left(lock);
     if (lock->token == 0 && lock->queued)
-        queue_give_back(lock); /* or its place would be granted the lock */
+        leavers_give_back(lock); /* or its place would be granted the lock */
     if (op->phase == RELEASE_NOTIFY || op->phase == RELEASE_NEXT)
         op->succeeded = lock->lease.state != SQLOCK_LOST; /* whatever becomes of the call */
     else

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/engine/leavers.h"
 #include "core/engine/lines.h"
 #include "core/engine/locks.h"
 #include "core/leases/acquire.h"
@@ -119,7 +120,7 @@ static void seats_take(sqlock_op *op, const struct answer *a)
     lock_sit(lock, rows_int(a->rows, 0, SQLOCK_COL_SEAT, 0));
     op->acquire.has_turn = 0;
     if (rows_int(a->rows, 0, SQLOCK_COL_KEPT, 0) != 0)
-        queue_give_back(lock);
+        leavers_give_back(lock);
 }
 
 int seats_answered(sqlock_op *op, const struct answer *a, int64_t now)

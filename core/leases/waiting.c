@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/engine/leavers.h"
 #include "core/engine/lines.h"
 #include "core/engine/locks.h"
 #include "core/engine/party.h"

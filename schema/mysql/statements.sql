@@ -1463,7 +1463,7 @@ FROM {lock} h WHERE h.ns = :ns AND h.name = :name;
 COMMIT;
 
 -- :block beat
--- The client lives, for :alive from now on, and {alive} at most: it looks often here, and nothing else shows that it was
+-- The client lives, for :alive from now on, and {alive} at most (0: it is closed, and its waiters are passed over): it looks often here, and nothing else shows that it was
 -- killed. Nothing is written while it has more than half of that left: then the first step answers.
 -- Answers with all that wait for it, and how long the lock's lease still runs. An owner that is missing was offered the
 -- lock, or passed over: it looks by itself. One that the client does not know is to leave. The first row only says that it
@@ -1474,11 +1474,12 @@ COMMIT;
 -- Clients that ended an hour ago go, one at a time. Each beat of a session looks for the one that the next beat takes away.
 -- :step often
 SELECT 0, {DONE}, 0, NULL, {now}, NULL, NULL, NULL
-FROM {client} p FORCE INDEX (PRIMARY) WHERE p.id = :client AND p.alive_until > {start} + LEAST(:alive, {alive}) / 2
+FROM {client} p FORCE INDEX (PRIMARY)
+WHERE p.id = :client AND :alive > 0 AND p.alive_until > {start} + LEAST(:alive, {alive}) / 2
 UNION ALL
 SELECT 0, {DONE}, IF(f.ticket IS NULL, NULL, {first_place}), {told}
 FROM {client} a FORCE INDEX (PRIMARY) STRAIGHT_JOIN {waiting}
-WHERE a.id = :client AND a.alive_until > {start} + LEAST(:alive, {alive}) / 2 AND w.client = a.id;
+WHERE a.id = :client AND :alive > 0 AND a.alive_until > {start} + LEAST(:alive, {alive}) / 2 AND w.client = a.id;
 -- :step
 INSERT INTO {client} (id, alive_until, session)
 VALUES (:client, (@sqlock_t := {now}) + LEAST(:alive, {alive}), :session)

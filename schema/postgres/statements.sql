@@ -1471,7 +1471,8 @@ FROM {lock} h LEFT JOIN s ON true
 WHERE h.ns = :ns AND h.name = :name;
 
 -- :block beat
--- The client lives, for :alive from now on. It need not wait for the disk: after a crash the next one says it again.
+-- The client lives, for :alive from now on (0: it is closed, and its waiters are passed over). It need not wait for the
+-- disk: after a crash the next one says it again.
 -- Answers with all that wait for it: their places, and how long the lock's lease still runs. An owner that is missing was
 -- offered the lock, or passed over: it looks by itself. One that the client does not know is to leave. The first row only says that it was done.
 -- Tables come in the order in which all statements and migrations lock them.

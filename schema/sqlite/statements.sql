@@ -797,8 +797,8 @@ WHERE l.ns = :ns AND l.name = :name
 ORDER BY w.ticket LIMIT 1;
 
 -- :block beat
--- The client lives, for :alive from now on. Answers with all that wait for it: their places, and how long the lock's
--- lease still runs. An owner that is missing was offered the lock, or passed over: it looks by itself. One that the
+-- The client lives, for :alive from now on (0: it is closed, and its waiters are passed over). Answers with all that wait
+-- for it: their places, and how long the lock's lease still runs. An owner that is missing was offered the lock, or passed over: it looks by itself. One that the
 -- client does not know is to leave. The first row only says that it was done. While the client has said so a moment
 -- ago, nothing is written. Places count only those who live, one by one for each place: a client has few in a queue.
 -- Clients that ended an hour ago go.

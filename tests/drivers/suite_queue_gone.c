@@ -47,6 +47,27 @@ TEST(test_P8_many_who_leave_at_once_keep_no_one_out, m, other)
     give(keep(lock));
 }
 
+/* They are in the queue until the database takes their client for dead: it says so itself. */
+TEST(test_P8_requests_of_a_closed_manager_keep_no_one_out, m)
+{
+    enum { FEW = 3 };
+    sqlock_acquire_opts o = wait_opts(60000, 0, 0);
+    sqlock_lock *lock = take(m, "nightly"), *none = NULL;
+    sqlock *ends = open_manager(w, NULL);
+    sqlock_op *ops[FEW];
+
+    for (int i = 0; i < FEW; i++)
+        ok(sqlock_acquire_start(ends, "nightly", &o, &ops[i], &said));
+    for (int i = 0; i < FEW; i++)
+        assert_soon(sqlock_op_place(ops[i]) > 0, patience_ms(5000));
+    close_manager(w, ends);
+    give(lock);
+    assert_takes(0, patience_ms(500), ok(sqlock_acquire(m, "nightly", &o, &lock, &said)));
+    for (int i = 0; i < FEW; i++)
+        says(SQLOCK_ECANCELLED, sqlock_op_finish(ops[i], &none, &said));
+    give(keep(lock));
+}
+
 /* It ends its wait, and asks again while its place is being taken out of the queue. */
 TEST(test_P1_owner_that_comes_back_keeps_what_it_is_granted, m, other)
 {

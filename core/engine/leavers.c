@@ -1,0 +1,195 @@
+/* Who of this manager has ended its wait, and leaves the queues of the database. */
+#include "core/engine/leavers.h"
+
+#include <string.h>
+
+#include "core/engine/lines.h"
+#include "core/engine/loop.h"
+#include "core/engine/pool.h"
+
+#define AGAIN_US    INT64_C(20000)
+#define MANY        8 /* they may take longer to leave than a manager takes to close */
+#define FAILED_US   INT64_C(250000)  /* until the next try, where no server answered, */
+#define READONLY_US INT64_C(1000000) /* or it may only be read */
+
+void leavers_init(sqlock *m)
+{
+    list_init(&m->queue.leavers);
+    cond_init(&m->queue.left);
+    m->queue.leave_at = TIME_NEVER;
+}
+
+void leavers_free(sqlock *m)
+{
+    struct queue *q = &m->queue;
+
+    while (!list_is_empty(&q->leavers)) {
+        struct place *p = LIST_MEMBER(q->leavers.next, struct place, in_queue);
+
+        list_remove(&p->in_queue);
+        sqlock_mem_free(p);
+    }
+    cond_free(&q->left);
+}
+
+int64_t leavers_due(const struct queue *q)
+{
+    return list_is_empty(&q->leavers) ? TIME_NEVER : q->leave_at;
+}
+
+/* Others may have an owner that the application gave, and so may its own next wait. What has been
+ * taken up may be theirs, however late the request that gives it back comes. */
+int leavers_give(const sqlock_lock *lock)
+{
+    return lock->given ? GIVES_OFFERS : GIVES_ALL;
+}
+
+void leavers_add(struct place *p)
+{
+    sqlock *m = p->m;
+
+    list_append(&m->queue.leavers, &p->in_queue);
+    m->queue.leave_at = 0;
+    worker_wake(m, 0);
+}
+
+void leavers_take_out(sqlock *m, const void *ns, size_t ns_len, const void *name, size_t name_len,
+                      const unsigned char owner[SQLOCK_OWNER_SIZE], int gives)
+{
+    struct place *p = queue_new_place(m, ns, ns_len, name, name_len, owner);
+
+    if (p == NULL)
+        return; /* it costs others an offer, and its lease runs out */
+    p->gives = gives;
+    leavers_add(p);
+}
+
+void leavers_give_back(const sqlock_lock *lock)
+{
+    leavers_take_out(lock->m, lock->ns, lock->ns_len, lock->name, lock->name_len, lock->owner,
+                     leavers_give(lock));
+}
+
+static uint64_t leaver_key(const struct place *p)
+{
+    return line_key(p->ns, p->ns_len, p->name, p->name_len);
+}
+
+int leavers_had(const sqlock_lock *lock, int64_t since)
+{
+    const struct queue *q = &lock->m->queue;
+    uint64_t key = line_key(lock->ns, lock->ns_len, lock->name, lock->name_len);
+
+    LIST_EACH(at, &q->leavers)
+    {
+        if (leaver_key(LIST_MEMBER(at, struct place, in_queue)) == key)
+            return 1;
+    }
+    return q->left_key == key && q->left_at >= since;
+}
+
+/* The next one behind the place that has left. */
+static void leavers_notify(sqlock *m, const struct place *left, const struct answer *a)
+{
+    sqlock_value values[] = {value_bytes(a->next_client, sizeof a->next_client),
+                             value_bytes(a->next_owner, sizeof a->next_owner)};
+    sqlock_rows rows;
+    int64_t sent;
+
+    if (!a->has_next ||
+        place_hears(
+            queue_find(m, left->ns, left->ns_len, left->name, left->name_len, a->next_owner), a,
+            sqlock_now_us()) ||
+        texts_has(m->texts, SQLOCK_STMT_NOTIFY, NULL) != 0)
+        return;
+    rows_init(&rows);
+    queue_send(m, POOL_RENEWALS, SQLOCK_STMT_NOTIFY, values, &rows, &sent, NULL);
+    rows_end(&rows);
+}
+
+/* Returns when to try again. TIME_NEVER: it has left, or never can. While no server answers it
+ * stays in the list: a place that no one wants would cost others an offer. If its owner waits again
+ * by now, the place in the database is that wait's. */
+static int64_t leaver_leave(sqlock *m, struct place *p)
+{
+    struct place *again = queue_find(m, p->ns, p->ns_len, p->name, p->name_len, p->owner);
+    sqlock_value values[] = {value_bytes(p->ns, p->ns_len), value_bytes(p->name, p->name_len),
+                             value_bytes(p->owner, sizeof p->owner), value_int(p->gives)};
+    sqlock_error err = {0};
+    struct answer a;
+    sqlock_rows rows;
+    int64_t sent;
+
+    if (again != NULL) {
+        again->sent = 1;
+        return TIME_NEVER;
+    }
+    rows_init(&rows);
+    queue_send(m, POOL_RENEWALS, SQLOCK_STMT_LEAVE, values, &rows, &sent, &err);
+    answer_clear(&a);
+    if (sqlock_rows_count(&rows) > 0)
+        answer_read(&rows, 0, &a);
+    rows_end(&rows);
+    leavers_notify(m, p, &a);
+    if (err.flags & (SQLOCK_RETRY | SQLOCK_RECONNECT))
+        return sqlock_now_us() + (err.code == SQLOCK_EREADONLY ? READONLY_US : FAILED_US);
+    return a.outcome == SQLOCK_OUT_SKIPPED ? sqlock_now_us() + AGAIN_US : TIME_NEVER;
+}
+
+void leavers_run(sqlock *m)
+{
+    struct queue *q = &m->queue;
+    struct place *p = LIST_MEMBER(q->leavers.next, struct place, in_queue);
+    const uint64_t key = leaver_key(p);
+    int64_t again;
+
+    list_remove(&p->in_queue);
+    q->leaving++;
+    q->left_key = key;
+    q->left_at = TIME_NEVER;
+    q->leave_at = 0;
+    again = leaver_leave(m, p);
+    if (again == TIME_NEVER) {
+        sqlock_mem_free(p);
+    } else {
+        list_append(&q->leavers, &p->in_queue);
+        q->leave_at = again;
+    }
+    q->leaving--;
+    if (q->left_key == key)
+        q->left_at = sqlock_now_us();
+    cond_wake_all(&q->left);
+}
+
+static int leavers_are_many(const struct queue *q)
+{
+    int n = 0;
+
+    LIST_EACH(at, &q->leavers)
+    {
+        if (++n == MANY)
+            return 1;
+    }
+    return 0;
+}
+
+/* Those that are left cost others an offer. So where there is no time for all, or some wait still,
+ * the client ends first. */
+void leavers_flush(sqlock *m, int64_t until)
+{
+    struct queue *q = &m->queue;
+    const int steps = m->loop != NULL && !loop_is_mine(m);
+
+    if (leavers_are_many(q) || !list_is_empty(&q->places)) {
+        q->end = QUEUE_ENDS;
+        worker_wake(m, 0);
+    }
+    while ((steps || m->worker_runs) &&
+           (!list_is_empty(&q->leavers) || q->leaving || q->end == QUEUE_ENDS) &&
+           sqlock_now_us() < until) {
+        if (steps)
+            loop_pump(m, -1, until);
+        else
+            cond_wait_until(&q->left, &m->mu, until);
+    }
+}

@@ -1,0 +1,33 @@
+#ifndef SQLOCK_ENGINE_LEAVERS_H
+#define SQLOCK_ENGINE_LEAVERS_H
+
+#include "core/engine/queue.h"
+
+/* What LEAVE gives back. */
+enum { GIVES_NOTHING, GIVES_ALL, GIVES_OFFERS };
+
+/* Who gives up leaves the queue, and gives back what it was given meanwhile. m->mu is held in all
+ * of these. */
+
+void leavers_init(sqlock *m);
+void leavers_free(sqlock *m);
+/* This place has no op any more: it leaves. */
+void leavers_add(struct place *p);
+/* What the owner of this lock gives back. */
+int leavers_give(const sqlock_lock *lock);
+/* An owner that no op is behind leaves the queue. gives: and gives that back. */
+void leavers_take_out(sqlock *m, const void *ns, size_t ns_len, const void *name, size_t name_len,
+                      const unsigned char owner[SQLOCK_OWNER_SIZE], int gives);
+/* The lock was passed on to this one, which waits no more: give it back. */
+void leavers_give_back(const sqlock_lock *lock);
+/* Someone of this manager's has given the lock up, and what it had is being given back, or was
+ * since then. */
+int leavers_had(const sqlock_lock *lock, int64_t since);
+
+/* For the worker, or a step: when there is something to do, and do it. */
+int64_t leavers_due(const struct queue *q);
+void leavers_run(sqlock *m);
+/* Let those leave that still have to, until then. */
+void leavers_flush(sqlock *m, int64_t until);
+
+#endif
