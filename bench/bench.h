@@ -239,6 +239,11 @@ struct bench_held {
 };
 struct bench_held bench_hold_up(const struct bench_db *db, int processes, int threads, int hold_ms);
 
+#define BENCH_LATE_MOST 9
+/* From the release of a lock that was held so long to the grant of its waiter, in another process:
+ * n locks, one after the other. */
+void bench_late(const struct bench_db *db, int hold_ms, double *out_ms, int n);
+
 /* How long a waiter has waited for a lock behind the end of its lease, so many times: the holder
  * does not renew it, as if it had died. */
 void bench_take_over(const struct bench_db *db, double *out_ms, int times);

@@ -174,8 +174,7 @@ static json_t *held_by_processes(const struct bench_db *db, int look)
         say(db, "commits a second", n, h.commits_per_s, 0);
     else
         say(db, "statements a second", n, h.statements_per_s, 8);
-    if (!bench_is_sqlite(db))
-        say(db, "ms to the first grant", n, h.first_us / 1e3, is(db, "mysql") ? 50 : 2);
+    say(db, "ms to the first grant", n, h.first_us / 1e3, 0);
     say(db, "statements for each, to all grants", n, h.statements_each, 0);
     snprintf(text, sizeof text, "%d waiters of a held lock: out of order", n);
     bench_figure(db->name, text, bench_single(h.out_of_order), BENCH_AT_MOST, 0);
@@ -212,6 +211,20 @@ static json_t *take_over(const struct bench_db *db, int look)
     return json_pack("{s:i, s:f, s:f}", "times", times, "p50_ms", late.median, "p99_ms", p99);
 }
 
+static json_t *late(const struct bench_db *db, int look)
+{
+    const int n = look ? 2 : BENCH_LATE_MOST, hold_ms = look ? 300 : 20000;
+    double ms[BENCH_LATE_MOST];
+    char text[80];
+
+    bench_late(db, hold_ms, ms, n);
+    snprintf(text, sizeof text, "held for %.0f s: ms to the waiter's grant, p50", hold_ms / 1e3);
+    bench_figure(db->name, text, bench_ratio_of(ms, n),
+                 bench_is_sqlite(db) ? BENCH_NO_BAR : BENCH_AT_MOST, is(db, "mysql") ? 50 : 2);
+    return json_pack("{s:i, s:i, s:f}", "times", n, "hold_ms", hold_ms, "p50_ms",
+                     bench_percentile(ms, (size_t)n, 0.5));
+}
+
 static json_t *parked(const struct bench_db *db, int look)
 {
     const struct bench_parked p = bench_park(db, look ? 50 : 1000);
@@ -234,8 +247,8 @@ json_t *bench_measure_waiting(const struct bench_db *db, const struct bench_sett
     for (size_t i = 0; i < sizeof waiters / sizeof *waiters; i++)
         if (!look || waiters[i] <= LOOK_WAITERS)
             json_array_append_new(lines, hand_over(db, waiters[i], s));
-    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "hand_overs", lines, "fairness",
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "hand_overs", lines, "fairness",
                      fairness(db, s), "held", held_by_processes(db, look), "held_by_threads",
-                     held_by_threads(db, look), "take_over", take_over(db, look), "parked",
-                     parked(db, look));
+                     held_by_threads(db, look), "late", late(db, look), "take_over",
+                     take_over(db, look), "parked", parked(db, look));
 }
