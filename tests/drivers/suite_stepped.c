@@ -54,8 +54,14 @@ TEST_IF(QUEUES, test_P8_cancelled_waiters_of_an_event_loop_have_left_when_it_is_
     }
     for (int i = 0; i < 4; i++)
         sqlock_op_cancel(ops[i]);
-    for (int i = 0; i < 4; i++)
-        says(SQLOCK_ECANCELLED, loop_finish(ops[i], &none));
+    for (int i = 0; i < 4; i++) {
+        /* A beat may have told its place before the answer of its own request came. */
+        int rc = loop_finish(ops[i], &none);
+
+        assert_true(rc == SQLOCK_ECANCELLED || rc == SQLOCK_EUNSURE);
+        if (rc == SQLOCK_EUNSURE)
+            assert_true(sqlock_lock_end(&none, &said) <= 0);
+    }
     loop_close();
     loop = NULL;
     give(lock);
