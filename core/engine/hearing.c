@@ -50,12 +50,14 @@ void hearing_lend(sqlock *m)
 {
     if (!m->queue.hearing)
         return;
+    m->queue.lent = 1;
     m->queue.hear_at = sqlock_now_us() + LENT_US;
     hearing_stop(m);
 }
 
 void hearing_take_back(sqlock *m)
 {
+    m->queue.lent = 0;
     m->queue.hear_at = 0;
     worker_wake(m, 0);
 }

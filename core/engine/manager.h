@@ -82,6 +82,7 @@ struct queue {
     enum queue_end end;
     int deaf;            /* this server refuses to let it listen */
     int hearing;         /* ... and waits for that now */
+    int lent;            /* others needed that connection */
     void *parted;        /* the connection that listened, until the database does without it */
     int64_t alive_until; /* the database takes this client for alive */
     int64_t beat_at, leave_at, hear_at;

@@ -193,7 +193,7 @@ static int pool_wants_reserved(const sqlock *m)
 /* The connection that listens was lent: while it does not listen, waiters are not called. */
 static void pool_end_lending(sqlock *m)
 {
-    if (m->queue.hear_at != 0 && !m->conns[0].busy && !pool_wants_reserved(m))
+    if (m->queue.lent && !m->conns[0].busy && !pool_wants_reserved(m))
         hearing_take_back(m);
 }
 

@@ -92,3 +92,34 @@ TEST(test_P22_manager_that_had_no_time_to_listen_listens_later, a)
     ok(sqlock_op_finish(op, &granted, &said));
     give(granted);
 }
+
+static atomic_int opened;
+
+static int open_but_one(const sqlock_conn_opts *opts, int64_t deadline, void **out_conn,
+                        sqlock_error *err)
+{
+    if (atomic_fetch_add(&opened, 1) > 0)
+        return sqlock_error_set(err, SQLOCK_EUNREACH, SQLOCK_RETRY, "too many clients");
+    return spied_driver()->open(opts, deadline, out_conn, err);
+}
+
+/* The server has no connection left to listen on. Its waiters look, and each look gave the
+ * connection back that it had used, as if that were the one to listen on. */
+TEST(test_P22_manager_that_finds_no_connection_to_listen_on_does_not_ask_for_one_at_each_look, a)
+{
+    sqlock_acquire_opts o = wait_opts(SQLOCK_WAIT_FOREVER, 0, 0);
+    sqlock_lock *lock = take(a, "nightly"), *granted = NULL;
+    sqlock_op *op = NULL;
+    sqlock *b;
+
+    atomic_store(&opened, 0);
+    w->driver.open = open_but_one;
+    b = open_changed(w, 10000);
+    ok(sqlock_acquire_start(b, "nightly", &o, &op, &said));
+    assert_soon(sqlock_op_place(op) == 1, patience_ms(5000));
+    sleep_ms(1500);
+    assert_between(0, atomic_load(&opened), 10);
+    give(lock);
+    ok(sqlock_op_finish(op, &granted, &said));
+    give(granted);
+}
