@@ -97,10 +97,18 @@ int actor_same(const unsigned char *a, const unsigned char *b)
     return memcmp(a, b, ACTOR_SIZE) == 0 && actor_has(a) && actor_has(b);
 }
 
+/* Each try has an owner of its own, as all acquires have: a request of one that was refused may
+ * come late, and must not end what the next one is granted. */
+enum { FRESH = DRAWN / 2 };
+
 void actor_succeed(unsigned char next[SQLOCK_OWNER_SIZE], const unsigned char *former)
 {
+    unsigned char from[MARKED + FRESH];
+
+    memcpy(from, former, MARKED);
+    memcpy(from + MARKED, next + ACTOR_SIZE, FRESH);
     memcpy(next, former, ACTOR_SIZE);
-    sip_bytes(former, MARKED, ACTOR_MARK, DRAWN, next + ACTOR_SIZE); /* not those of its mark */
+    sip_bytes(from, sizeof from, ACTOR_MARK, DRAWN - FRESH, next + ACTOR_SIZE + FRESH);
     actor_mark(next);
 }
 
@@ -108,6 +116,7 @@ int actor_succeeds(const unsigned char *next, const unsigned char *former)
 {
     unsigned char owner[SQLOCK_OWNER_SIZE];
 
+    memcpy(owner, next, sizeof owner);
     actor_succeed(owner, former);
     return actor_has(former) && memcmp(owner, next, sizeof owner) == 0;
 }

@@ -19,7 +19,7 @@ int actor_has(const unsigned char owner[SQLOCK_OWNER_SIZE]);
 /* 1: both are of one actor. */
 int actor_same(const unsigned char *a, const unsigned char *b);
 /* The owner that wants the lock alone in the place of a shared holder of its actor: everyone can
- * see that it does not wait for that one. */
+ * see that it does not wait for that one. `next` is random so far, and some of that stays. */
 void actor_succeed(unsigned char next[SQLOCK_OWNER_SIZE], const unsigned char *former);
 int actor_succeeds(const unsigned char *next, const unsigned char *former);
 

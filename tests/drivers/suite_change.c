@@ -394,3 +394,29 @@ TEST(test_callback_and_label_go_on, m, other)
     says(SQLOCK_ELOST, sqlock_renew(lock, &said));
     assert_soon(atomic_load(&told.lost) == 1, patience_ms(5000));
 }
+
+/* With an actor the owner of an upgrade says whose place it takes. It is another one for each try:
+ * the first one's request to leave comes when the second one has the lock. */
+TEST(test_P1_leave_of_a_refused_upgrade_does_not_end_the_grant_of_the_next_one, m, other)
+{
+    sqlock_acquire_opts o = wait_opts(0, 0, 0);
+    sqlock_lock *lock = NULL, *reader;
+    long left;
+
+    o.mode = SQLOCK_SHARED;
+    o.actor = "job";
+    ok(sqlock_acquire(m, "door", &o, &lock, &said));
+    keep(lock);
+    reader = sit(other, "door", SQLOCK_SHARED);
+    spy_hold_back(SQLOCK_STMT_LEAVE, INT32_MAX);
+    assert_int_equal(try_upgrade(lock, 200), SQLOCK_EBUSY);
+    give(reader);
+    lock = upgraded(lock, patience_ms(5000));
+    left = spy_runs(SQLOCK_STMT_LEAVE);
+    spy_arrive(0);
+    assert_soon(spy_runs(SQLOCK_STMT_LEAVE) > left, patience_ms(5000));
+    sleep_ms(100);
+    says(SQLOCK_EBUSY, try_once(other, "door"));
+    assert_true(sqlock_is_held(lock));
+    give(lock);
+}

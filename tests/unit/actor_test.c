@@ -44,10 +44,15 @@ TEST(test_owners_without_the_mark_are_of_no_actor)
 /* So everyone sees which seat an upgrade gives back, also after many. */
 TEST(test_successor_is_of_the_same_actor_and_of_one_owner)
 {
-    unsigned char a[SQLOCK_OWNER_SIZE] = {0}, b[SQLOCK_OWNER_SIZE], c[SQLOCK_OWNER_SIZE];
+    unsigned char a[SQLOCK_OWNER_SIZE] = {0}, b[SQLOCK_OWNER_SIZE] = {0};
+    unsigned char c[SQLOCK_OWNER_SIZE] = {0}, again[SQLOCK_OWNER_SIZE] = {0};
 
     actor_own("job", 3, a);
     actor_succeed(b, a);
+    again[ACTOR_SIZE] = 1; /* what was drawn for it */
+    actor_succeed(again, a);
+    assert_true(actor_succeeds(again, a));
+    assert_memory_not_equal(again, b, sizeof b);
     actor_succeed(c, b);
     assert_true(actor_same(a, b) && actor_same(a, c));
     assert_true(actor_succeeds(b, a) && actor_succeeds(c, b));
