@@ -86,6 +86,7 @@ struct queue {
     void *parted;        /* the connection that listened, until the database does without it */
     int64_t alive_until; /* the database takes this client for alive */
     int64_t beat_at, leave_at, hear_at;
+    int64_t heard_at;  /* when the worker heard last, while it was busy */
     int64_t ghosts_at; /* no look for places that no one knows of before that */
     int64_t best;      /* the smallest of its places; 0: not known */
     int64_t best_at;   /* ... since then */

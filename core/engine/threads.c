@@ -13,6 +13,8 @@
 #include "core/engine/queue.h"
 #include "core/engine/renewals.h"
 
+#define HEAR_US 1000
+
 void worker_wake(sqlock *m, int64_t at)
 {
     assert(mutex_is_mine(&m->mu));
@@ -37,6 +39,17 @@ static void worker_sleep(sqlock *m, int64_t until)
     m->worker_until = INT64_MIN;
 }
 
+/* While it is busy it does not sleep, and so would not hear. */
+static int worker_should_hear(sqlock *m, int64_t now)
+{
+    struct queue *q = &m->queue;
+
+    if (!q->hears || now < q->heard_at + HEAR_US || hearing_due(m) > now)
+        return 0;
+    q->heard_at = now;
+    return 1;
+}
+
 void *worker_main(void *arg)
 {
     UNCANCELLED; /* the application could learn this thread in a callback */
@@ -52,6 +65,8 @@ void *worker_main(void *arg)
             renewals_run(m);
         } else if (check_at <= now) {
             checks_run(m);
+        } else if (time_min(queue_at, op_at) <= now && worker_should_hear(m, now)) {
+            hearing_run(m, now);
         } else if (queue_at <= now && !(op_is_next && op_at <= now)) {
             op_is_next = 1;
             queue_run(m);

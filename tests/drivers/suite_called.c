@@ -2,7 +2,7 @@
 #define SUITE_NEEDS QUEUES
 #include "tests/drivers/suite.h"
 
-#include <poll.h>
+#include <stdio.h>
 
 #include <sqlock/async.h>
 #include <sqlock/register.h>
@@ -61,6 +61,62 @@ TEST(test_P22_waiter_is_called_though_its_connection_was_lent, b)
     assert_takes(0, late_ms(CALLED_MS), give(lock); ok(sqlock_op_finish(op, &granted, &said)));
     give(granted);
     pthread_join(busy, NULL);
+}
+
+enum { CROWD = 4 };
+
+static struct crowd {
+    sqlock *m;
+    atomic_int ends;
+} crowd;
+
+/* The worker drives these, one after the other. */
+static void *keep_worker_busy(void *name)
+{
+    sqlock_error err;
+
+    while (!atomic_load(&crowd.ends)) {
+        sqlock_lock *lock = NULL;
+        sqlock_op *op = NULL;
+
+        if (sqlock_acquire_start(crowd.m, name, NULL, &op, &err) != 0 ||
+            sqlock_op_finish(op, &lock, &err) != 0 || sqlock_release_start(lock, &op, &err) != 0 ||
+            sqlock_op_finish(op, NULL, &err) != 0)
+            return NULL;
+        sqlock_lock_free(lock);
+    }
+    return crowd.m;
+}
+
+TEST(test_P22_waiter_is_called_while_others_keep_its_worker_busy, a, b)
+{
+    static char names[CROWD][8];
+    sqlock_acquire_opts o = wait_opts(SQLOCK_WAIT_FOREVER, 0, 0);
+    pthread_t threads[CROWD];
+    void *all_well;
+
+    crowd.m = b;
+    atomic_store(&crowd.ends, 0);
+    for (int i = 0; i < CROWD; i++) {
+        snprintf(names[i], sizeof names[i], "busy %d", i);
+        assert_int_equal(pthread_create(&threads[i], NULL, keep_worker_busy, names[i]), 0);
+    }
+    for (int i = 0; i < 3; i++) {
+        sqlock_lock *lock = take(a, "nightly"), *granted = NULL;
+        sqlock_op *op = NULL;
+
+        ok(sqlock_acquire_start(b, "nightly", &o, &op, &said));
+        assert_soon(sqlock_op_place(op) == 1, patience_ms(5000));
+        sleep_ms(100); /* of the second until the next beat */
+        late_begin();
+        assert_takes(0, late_ms(CALLED_MS), give(lock); ok(sqlock_op_finish(op, &granted, &said)));
+        give(granted);
+    }
+    atomic_store(&crowd.ends, 1);
+    for (int i = 0; i < CROWD; i++) {
+        pthread_join(threads[i], &all_well);
+        assert_non_null(all_well);
+    }
 }
 
 static atomic_int tried;
