@@ -11,7 +11,8 @@
 #include "core/leases/leases.h"
 #include "core/sql/texts.h"
 
-#define WORTH_US INT64_C(50000)
+#define WORTH_US   INT64_C(50000)
+#define GUARDED_US INT64_C(75000)
 
 /* A place costs others two requests that write: one to come, and one to leave. Whoever will not
  * wait for long tries again and again instead, and overtakes no one either. */
@@ -139,6 +140,13 @@ void waiting_answered(sqlock_op *op, const struct answer *a, int64_t now)
         op->acquire.unlike_at = 0;
 }
 
+/* A transaction is in the way, whose end no one notifies. */
+static int waiting_looks_later(sqlock_op *op, int64_t last, int64_t now)
+{
+    op_again(op, time_min(now + time_min(op_pause(op), GUARDED_US), last));
+    return 1;
+}
+
 /* The next in line looks when the lease in the way ends, and some behind it a moment later. Others
  * are called, or find out at a beat. */
 int waiting_in_queue(sqlock_op *op, int64_t left, int queued, int64_t last, int64_t now)
@@ -157,6 +165,8 @@ int waiting_in_queue(sqlock_op *op, int64_t left, int queued, int64_t last, int6
         if (queued || !queue_enter(op, 0))
             return 0;
         op->phase = ACQUIRE_QUEUE;
+        if (left < 0 && op->in_queue->sent)
+            return waiting_looks_later(op, last, now);
         op_again(op, now);
         return 1;
     }
@@ -164,7 +174,7 @@ int waiting_in_queue(sqlock_op *op, int64_t left, int queued, int64_t last, int6
         return 0; /* it has just left: look again */
     next = p->number == 1;
     if (next && left < 0)
-        return 0; /* a transaction is in the way, whose end no one notifies */
+        return waiting_looks_later(op, last, now);
     if (p->called) {
         op_again(op, now);
         return 1;

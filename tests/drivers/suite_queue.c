@@ -247,11 +247,12 @@ TEST(test_P10_lease_that_runs_out_is_taken_over_by_the_next_in_line, a, b)
 }
 
 /* P11: whoever is next is granted nothing while the former holder's transaction may still commit.
- */
+ * It looks for the end of that each 10 to 75 ms. */
 static void wait_for_a_guard(struct world *w, sqlock *holder, sqlock *next)
 {
     static struct waiter t; /* its thread still writes to it if this fails */
     sqlock_lock *lock;
+    long looks;
 
     begin_app(w);
     lock = take(holder, "nightly");
@@ -262,9 +263,13 @@ static void wait_for_a_guard(struct world *w, sqlock *holder, sqlock *next)
         assert_int_equal(said.code, SQLOCK_EGUARDED);
     sleep_ms(300);
     assert_int_equal(atomic_load(&t.ended), 0);
+    looks = spy_runs(SQLOCK_STMT_QUEUE);
+    sleep_ms(500);
+    looks = spy_runs(SQLOCK_STMT_QUEUE) - looks;
     app_exec(g.app, "COMMIT");
     served(&t);
     give(t.lock);
+    assert_between(0, looks, 50);
 }
 
 TEST_IF(GUARDS | MANY_WRITERS, test_P11_open_guard_keeps_the_lock_from_the_waiter, a, b)
