@@ -12,8 +12,9 @@
 -- :define month 2678400000000
 -- No lease is longer than 7 days.
 -- :define longest_ever 604800000000
--- How long a waiter has to take up the lock that it is offered.
--- :define offer 1000000
+-- How long a waiter has to take up the lock that it is offered. That is longer than from one beat to the next, so a
+-- notification that is lost costs it no place.
+-- :define offer 1200000
 -- A grant lasts for its lease; a turn, beside which others may have seats, no longer than an offer: who dies with it
 -- costs others no more. It is extended by acquire.
 -- :define lasts CASE WHEN l.seats = 0 THEN :ttl ELSE least(:ttl, {offer}) END
