@@ -9,6 +9,7 @@
 
 #define AGAIN_US    INT64_C(20000)
 #define MANY        8 /* they may take longer to leave than a manager takes to close */
+#define TRIES       3 /* an answer without a row: there is no such lock, or MariaDB met a deadlock */
 #define FAILED_US   INT64_C(250000)  /* until the next try, where no server answered, */
 #define READONLY_US INT64_C(1000000) /* or it may only be read */
 
@@ -133,7 +134,10 @@ static int64_t leaver_leave(sqlock *m, struct place *p)
     leavers_notify(m, p, &a);
     if (err.flags & (SQLOCK_RETRY | SQLOCK_RECONNECT))
         return sqlock_now_us() + (err.code == SQLOCK_EREADONLY ? READONLY_US : FAILED_US);
-    return a.outcome == SQLOCK_OUT_SKIPPED ? sqlock_now_us() + AGAIN_US : TIME_NEVER;
+    if (a.outcome == SQLOCK_OUT_SKIPPED ||
+        (a.outcome == SQLOCK_OUT_NONE && ++p->unanswered < TRIES))
+        return sqlock_now_us() + AGAIN_US;
+    return TIME_NEVER;
 }
 
 void leavers_run(sqlock *m)

@@ -26,6 +26,7 @@ struct place {
     int called;     /* the lock was offered to it, or may be: it has to look */
     int gives;      /* of one that leaves: what it gives back of what it was given, GIVES_... */
     int sent;       /* a request was sent that may have queued it */
+    int unanswered; /* so often its request to leave found no lock */
     unsigned char owner[SQLOCK_OWNER_SIZE];
     const char *name; /* behind ns, both without a NUL */
     size_t ns_len, name_len;

@@ -209,6 +209,45 @@ TEST(test_P8_waiter_that_gives_up_leaves_the_queue, a, b)
     assert_true(is_free(a, "nightly"));
 }
 
+static atomic_int left;
+
+static int run_no_row_at_first(void *conn, const sqlock_call *call, sqlock_stmt stmt,
+                               const sqlock_value *values, size_t n, int64_t deadline,
+                               sqlock_rows *rows, sqlock_error *err)
+{
+    if (stmt == SQLOCK_STMT_LEAVE && atomic_fetch_add(&left, 1) == 0)
+        return 0;
+    return spied_driver()->run(conn, call, stmt, values, n, deadline, rows, err);
+}
+
+static int count_waiter(const sqlock_waiter *waiter, void *n)
+{
+    (void)waiter;
+    ++*(int *)n;
+    return 0;
+}
+
+/* As on MariaDB, where a deadlock or a wait that took too long ended the request's transaction. */
+TEST(test_P8_waiter_whose_leave_found_no_row_leaves_again, a)
+{
+    sqlock_lock *lock = take(a, "nightly"), *none = NULL;
+    sqlock_acquire_opts o = wait_opts(500, 0, 0);
+    int waiting = 1;
+    sqlock *b;
+
+    atomic_store(&left, 0);
+    w->driver.run = run_no_row_at_first;
+    b = open_changed(w, 10000);
+    says(SQLOCK_EBUSY, sqlock_acquire(b, "nightly", &o, &none, &said));
+    for (int64_t end = now_us() + patience_ms(2000) * INT64_C(1000); waiting && now_us() < end;) {
+        sleep_ms(20);
+        waiting = 0;
+        assert_true(sqlock_list_waiters(a, "nightly", count_waiter, &waiting, &said) >= 0);
+    }
+    assert_int_equal(waiting, 0);
+    give(lock);
+}
+
 TEST(test_P8_close_ends_the_wait, a)
 {
     sqlock_lock *lock = take(a, "nightly");
