@@ -71,8 +71,9 @@ void verb_locked(sqlock_op *op, int64_t now);
 int verb_looks_again(sqlock_op *op, const struct answer *a);
 
 /* The grant with this token was given back. Does an open transaction still guard it (P11)? The
- * answer is no also if the look gets no answer, or if the lock was granted again since. First: can
- * there be such a guard? If so, op has succeeded, whatever happens to the look. */
+ * answer is no also if the look gets no answer, if others work on the row all the while, or if the
+ * lock was granted again since. First: can there be such a guard? If so, op has succeeded, whatever
+ * happens to the look. */
 int verb_may_be_guarded(sqlock_op *op);
 int verb_send_probe(sqlock_op *op, int64_t token);
 /* text: the error's, if a guard stands. */

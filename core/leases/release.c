@@ -17,7 +17,8 @@
 #define LOOKS       2
 #define GLIMPSES    6             /* as many looks where a row is met for a moment */
 #define GLIMPSE_US  INT64_C(5000) /* before the third look; three times as much before each next */
-#define PROBES_MOST 9             /* while others work on the row */
+#define PROBES_MOST 15            /* more looks while others work on the row: some 250 ms */
+#define PROBE_US    INT64_C(2000) /* before the first of them; so much more before each next */
 #define GUARDED_MS  500           /* limit of a release that an open guard may block */
 
 /* What comes next. */
@@ -59,6 +60,7 @@ int verb_looks_again(sqlock_op *op, const struct answer *a)
 int verb_may_be_guarded(sqlock_op *op)
 {
     op->succeeded = 1;
+    op->retries_at_once = 0;
     return op->m->driver->adopter != NULL && !manager_has_one_writer(op->m);
 }
 
@@ -70,17 +72,21 @@ int verb_send_probe(sqlock_op *op, int64_t token)
                    value_bytes(lock->name, lock->key_len), value_int(token));
 }
 
+/* Those who wait for the lock look for it at the same time. While one of them works on the row, a
+ * look shows nothing. So it counts for no guard and against none. */
 void verb_probed(sqlock_op *op, const struct answer *a, const char *text)
 {
-    if (verb_looks_again(op, a))
+    int guarded = a->outcome == SQLOCK_OUT_GUARDED;
+
+    if (a->outcome == SQLOCK_OUT_SKIPPED) {
+        guarded = op->looks > 0;
+        if (op->retries_at_once < PROBES_MOST) {
+            op_again(op, a->received + PROBE_US * ++op->retries_at_once);
+            return;
+        }
+    } else if (verb_looks_again(op, a))
         return;
-    if (a->outcome == SQLOCK_OUT_SKIPPED && op->retries_at_once < PROBES_MOST) {
-        op_retry_at_once(op, a->received);
-        return;
-    }
-    op_done(op, a->outcome != SQLOCK_OUT_GUARDED
-                    ? 0
-                    : sqlock_error_set(&op->err, SQLOCK_EGUARDED, 0, "%s", text));
+    op_done(op, guarded ? sqlock_error_set(&op->err, SQLOCK_EGUARDED, 0, "%s", text) : 0);
 }
 
 /* A lock that was lost is also given back, for those who wait. The result is still that it was

@@ -325,8 +325,10 @@ SQLOCK_API SQLOCK_CHECKED int sqlock_lock_end(sqlock_lock **lock, sqlock_error *
  * Returns: 0 (RELEASED; also if an earlier release had been applied), or
  *          SQLOCK_ELOST    it was lost before. A row that still says ours is emptied
  *          SQLOCK_EGUARDED a transaction that guards it is still open. On servers the lock is RELEASED,
- *                          and granted to no one before that transaction ends. Under SQLite nothing was
- *                          changed: release again afterwards
+ *                          and granted to no one before that transaction ends. There it is a look that
+ *                          says so: 0 if that fails, or others work on the row for some 250 ms. No one
+ *                          is granted it then either. Under SQLite nothing was changed: release again
+ *                          afterwards
  *          SQLOCK_EUNSURE  the reply was lost: release again, settle, or let the lease run out
  *          SQLOCK_ETIMEOUT, SQLOCK_EFORK, or the database's codes: nothing was changed. */
 SQLOCK_API SQLOCK_CHECKED int sqlock_release(sqlock_lock *lock, sqlock_error *err);

@@ -896,9 +896,15 @@ SELECT 0, {TAKEN}, NULL, NULL, {now}, NULL, {server};
 
 -- :block probe
 -- Does a guard of this grant keep others out of the row now (GUARDED)? It is found as in `guarded`. After a later
--- grant the entry is another one, and so are guards. Always one row.
+-- grant the entry is another one, and so are guards. Always one row. SKIPPED: another session, such as a waiter's, works
+-- on the row; try again. The subquery locks nothing.
 -- :step
-SELECT 0, IF(s.token IS NOT NULL AND x.token IS NULL AND {shows_guards}, {GUARDED}, {DONE})
+SELECT 0,
+       CASE WHEN s.token IS NULL AND {shows_guards}
+             AND EXISTS (SELECT 1 FROM {lock} h FORCE INDEX (PRIMARY)
+                         WHERE h.ns = :ns AND h.name = :name AND h.token = :token) THEN {SKIPPED}
+            WHEN s.token IS NOT NULL AND x.token IS NULL AND {shows_guards} THEN {GUARDED}
+            ELSE {DONE} END
 FROM (SELECT 1 AS one) o
 LEFT JOIN (SELECT p.ns, p.name, p.token
            FROM (SELECT l.ns, l.name, l.token FROM {lock} l FORCE INDEX (PRIMARY)

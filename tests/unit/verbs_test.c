@@ -282,6 +282,53 @@ TEST(test_release_of_a_guarded_lock_says_whether_a_guard_still_stands)
     }
 }
 
+/* P11: those who wait for the lock look for it at the same time. */
+TEST(test_P11_look_that_meets_others_at_work_says_nothing_about_a_guard)
+{
+    int64_t now = NOW;
+
+    for (int guarded = 0; guarded < 2; guarded++) {
+        begin_held(&release_verb);
+        lock_change(&s.lock, LEASE_RELEASING, now, 0);
+        s.driver.adopter = &s.adopter;
+        s.lock.guards = 1;
+        assert_next(SQLOCK_STMT_RELEASE, now);
+        answer(SQLOCK_OUT_DONE, now);
+        for (int look = 0; look < 10; look++) {
+            assert_next(SQLOCK_STMT_PROBE, now);
+            answer(look == 3 ? SQLOCK_OUT_GUARDED : SQLOCK_OUT_SKIPPED, now);
+            assert_false(s.op.decided);
+            now = s.op.next_at;
+        }
+        assert_between(NOW + 50000, now, NOW + 200000); /* they may be at work for long */
+        assert_next(SQLOCK_STMT_PROBE, now);
+        answer(guarded ? SQLOCK_OUT_GUARDED : SQLOCK_OUT_DONE, now);
+        assert_done(guarded ? SQLOCK_EGUARDED : 0);
+        now = NOW;
+    }
+}
+
+/* P11: its last word is what it has seen before. */
+TEST(test_P11_look_that_meets_others_all_the_while_ends)
+{
+    for (int guarded = 0; guarded < 2; guarded++) {
+        int looks = 0;
+
+        begin_held(&release_verb);
+        lock_change(&s.lock, LEASE_RELEASING, NOW, 0);
+        s.driver.adopter = &s.adopter;
+        s.lock.guards = 1;
+        assert_next(SQLOCK_STMT_RELEASE, NOW);
+        answer(SQLOCK_OUT_DONE, NOW);
+        for (; !s.op.decided && looks < 100; looks++) {
+            assert_next(SQLOCK_STMT_PROBE, NOW);
+            answer(guarded && looks == 0 ? SQLOCK_OUT_GUARDED : SQLOCK_OUT_SKIPPED, NOW);
+        }
+        assert_between(10, looks, 20);
+        assert_done(guarded ? SQLOCK_EGUARDED : 0);
+    }
+}
+
 /* P5: the first one found waiters. If it came twice it may be applied when they have left, and then
  * others may be granted the lock before the pass: that is no loss. */
 TEST(test_P5_release_that_came_twice_is_no_loss)
