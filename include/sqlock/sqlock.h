@@ -204,7 +204,8 @@ typedef struct sqlock_holder {
     int64_t left_ms;                  /* until the lease runs out; <= 0: it has run out */
     int64_t held_ms;                  /* since it was granted */
     char label[SQLOCK_LABEL_MAX + 1]; /* "pid@host" and, after a blank, the manager's label */
-    int64_t place;                    /* of the caller in the queue: 1 is next; 0: it was in none */
+    int64_t place;                    /* of the caller in the queue: 1 is next; 0: it was in none. On MariaDB
+                                         and MySQL some before it may be dead: sqlock_list_waiters() */
     int64_t age_ms;                   /* of an acquire that was refused: since the database said so. The
                                          times above are those of now */
 } sqlock_holder;
@@ -292,7 +293,9 @@ SQLOCK_API void sqlock_acquire_opts_init(sqlock_acquire_opts *opts);
  *                              were given back: take a longer lease
  *            SQLOCK_EDEADLOCK  opts->actor waits in a circle of actors, and is the one that gives up; nothing is
  *                              held, and its place in the queue is gone
- *            SQLOCK_ECANCELLED by opts->cancel; nothing is held
+ *            SQLOCK_ECANCELLED by opts->cancel; nothing is held. A cancel that meets a request under way may give
+ *                              SQLOCK_EUNSURE instead: if you do not end that handle, the lock may stay held
+ *                              for one lease
  *            SQLOCK_ELOST      opts->owner was released before, and is never granted again
  *            SQLOCK_EREFUSED   the lock is in use, or others have waited for it for 3 s, in a way that does
  *                              not go with opts->mode. The text names both. Or as below
