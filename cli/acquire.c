@@ -9,6 +9,7 @@
 #include "cli/base/connect.h"
 #include "cli/base/file.h"
 #include "cli/base/grant.h"
+#include "cli/base/look.h"
 #include "cli/base/nested.h"
 #include "cli/base/output.h"
 #include "cli/base/say.h"
@@ -186,7 +187,7 @@ static int acquire_run(struct cli *cli, int argc, char **argv)
         say(SAY_ERROR, "no file descriptor available");
         rc = EXIT_INTERNAL;
     }
-    sqlock_close(m);
+    look_close(m, false);
     return rc;
 }
 

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "cli/base/connect.h"
-#include "cli/base/info.h"
+#include "cli/base/look.h"
 #include "cli/base/options.h"
 #include "cli/base/say.h"
 #include "cli/base/shown.h"
@@ -22,6 +22,7 @@
 enum {
     SETTLE_MS = 2000,
     TELL_US = 1000000,
+    LOOK_US = 2000000,
     LOOK_AGAIN_MS = 10,
     PLACE_WORDS = 48,
     AGE_WORDS = 96,
@@ -137,22 +138,6 @@ bool grant_option(struct options *o, int key, struct grant_opts *g)
 
 /* ---- waiting --------------------------------------------------------------------------------- */
 
-/* ", held by ... for ..."; nothing if it is free, or if the look fails: the request will report
- * what is wrong. */
-static void describe_holder(char *out, size_t size, sqlock *m, const char *name)
-{
-    sqlock_info info = {.size = sizeof info};
-    char held[TEXT_DURATION], *holder;
-
-    *out = '\0';
-    if (sqlock_find(m, name, &info, NULL) != 0 || !info.held ||
-        (holder = info_holder(&info)) == NULL)
-        return;
-    snprintf(out, size, ", held by %s for %s", *holder != '\0' ? holder : "someone",
-             text_span(held, info.holder.held_ms));
-    free(holder);
-}
-
 static const char *place_words(char out[PLACE_WORDS], int64_t place)
 {
     out[0] = '\0';
@@ -177,14 +162,35 @@ void grant_say_waiting(const char *name, const char *holder, int64_t place)
     free(shown);
 }
 
-static void say_waiting(sqlock *m, const char *name, sqlock_op *op)
-{
-    char holder[4 * SQLOCK_LABEL_MAX + 64];
+/* The line of a long wait: it comes when the look for the holder is done, or without a holder if
+ * that takes long. */
+struct line {
+    sqlock *m;
+    const char *name;
+    sqlock_op *op;
+    bool looks;
+    int64_t due_us; /* to look, or to print at the latest; INT64_MAX: there is nothing to do */
+};
 
-    if (!may_say_waiting())
-        return;
-    describe_holder(holder, sizeof holder, m, name);
-    grant_say_waiting(name, holder, sqlock_op_place(op));
+static int line_fd(const struct line *l)
+{
+    return l->looks && l->due_us != INT64_MAX ? look_fd() : -1;
+}
+
+static void line_print(struct line *l, const char *holder)
+{
+    grant_say_waiting(l->name, holder, sqlock_op_place(l->op));
+    l->due_us = INT64_MAX;
+}
+
+static void line_due(struct line *l)
+{
+    if (!l->looks && may_say_waiting() && look_start(l->m, l->name)) {
+        l->looks = true;
+        l->due_us += LOOK_US;
+    } else {
+        line_print(l, "");
+    }
 }
 
 void grant_say_given_up(const char *name, int signal, int64_t waited_ms)
@@ -213,18 +219,21 @@ static int wait_limit_ms(int64_t tell_us, int fd)
 static int wait_done(sqlock *m, const char *name, sqlock_op *op, struct signals *signals,
                      int other_fd, int *out_signal)
 {
-    int64_t tell_us = sqlock_now_us() + TELL_US;
+    struct line line = {.m = m, .name = name, .op = op, .due_us = sqlock_now_us() + TELL_US};
     struct pollfd fds[] = {{.fd = sqlock_op_fd(op), .events = POLLIN},
                            {.fd = signals->fd, .events = POLLIN},
-                           {.fd = other_fd, .events = POLLIN}};
+                           {.fd = other_fd, .events = POLLIN},
+                           {.fd = -1, .events = POLLIN}};
 
     while (!sqlock_op_step(op)) {
-        int n = poll(fds, 3, wait_limit_ms(tell_us, fds[0].fd));
+        int n;
 
-        if (n == 0 && sqlock_now_us() >= tell_us) {
-            say_waiting(m, name, op);
-            tell_us = INT64_MAX;
-        }
+        fds[3].fd = line_fd(&line);
+        n = poll(fds, 4, wait_limit_ms(line.due_us, fds[0].fd));
+        if (n > 0 && fds[3].revents != 0)
+            line_print(&line, look_take());
+        else if (n == 0 && sqlock_now_us() >= line.due_us)
+            line_due(&line);
         if (n <= 0)
             continue;
         if ((*out_signal = signals_next(signals, NULL)) != 0 || fds[2].revents != 0)

@@ -14,6 +14,7 @@
 
 #include "cli/base/connect.h"
 #include "cli/base/fds.h"
+#include "cli/base/look.h"
 #include "cli/base/nested.h"
 #include "cli/base/say.h"
 #include "cli/base/text.h"
@@ -422,7 +423,7 @@ int locker_run(struct plan *plan, int guardian_fd, pid_t waker, struct outcome *
     if (!outcome->again || outcome->n_tokens > 0)
         status_write(plan, outcome);
     held_free(&l.held);
-    sqlock_close(l.m);
+    look_close(l.m, outcome->again);
     close(guardian_fd);
     wait_for_waker(&l);
     return code;

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "tests/cli/shell.h"
+#include "tests/lib/proxy.h"
 
 /* ---- a shell with job control, as small as can be -------------------------------------------- */
 
@@ -317,6 +318,32 @@ TEST(test_wait_on_a_terminal_is_reported_and_may_be_given_up, ON_SQLITE)
     assert_ended(128 + SIGINT);
     assert_non_null(strstr(shown(), "gave up waiting for \"import\" after "));
     close_terminal();
+}
+
+/* The look for the holder hangs then. */
+TEST(test_P8_silent_database_delays_neither_ctrl_c_nor_the_end_of_a_wait, ON_POSTGRES)
+{
+    struct proxy *proxy;
+    int64_t begun;
+
+    assert_sh("sqlock $G acquire -n --ttl 1h import");
+    for (int signalled = 0; signalled < 2; signalled++) {
+        proxy = database_by_proxy();
+        open_terminal(signalled ? "exec sqlock $G run import true"
+                                : "exec sqlock $G run -w 2s import true",
+                      FOREGROUND);
+        assert_sh("until sqlock $G ls --waiting | grep -q ^import; do sleep 0.05; done");
+        proxy_mode_set(proxy, PROXY_HOLD);
+        sleep_ms(1500);
+        begun = now_us();
+        if (signalled)
+            type("\003");
+        assert_ended(signalled ? 128 + SIGINT : 75);
+        assert_between(0, (now_us() - begun) / 1000, patience_ms(3000));
+        close_terminal();
+        proxy_stop(proxy);
+        database_directly();
+    }
 }
 
 TEST(test_quiet_wait_on_a_terminal_is_silent, ON_SQLITE)

@@ -121,11 +121,11 @@ TEST(test_waiter_learns_its_place, ON_ALL)
     sh_start("exec sqlock $G run nightly true");
     assert_sh(UNTIL_WAIT(1));
     assert_says(75, "", "sqlock: waiting for \"nightly\", held by ",
-                "sqlock -v $G run -w 1500ms nightly true");
+                "sqlock -v $G run -w 3s nightly true");
     assert_said(75, "", ", place 2 in the queue; Ctrl-C to give up\n");
     assert_said(75, "", ", place 2 in the queue; if the holder is dead: ");
     assert_says(75, "", ", place 2 in the queue; Ctrl-C to give up\n",
-                "sqlock -v $G acquire -w 1500ms nightly");
+                "sqlock -v $G acquire -w 3s nightly");
     assert_null(strstr(sh("sqlock $G acquire -w 1300ms nightly")->err, "waiting for"));
 }
 

@@ -1,0 +1,20 @@
+/* Who is in the way of a wait. A thread of its own looks: while the database hangs the look does
+ * too, and a wait must hear signals. One look at a time for the whole process. */
+#ifndef SQLOCK_CLI_LOOK_H
+#define SQLOCK_CLI_LOOK_H
+
+#include <sqlock/sqlock.h>
+#include <stdbool.h>
+
+/* Begin. False: no thread or descriptor is left. */
+bool look_start(sqlock *m, const char *name);
+/* Readable when the look is done. */
+int look_fd(void);
+/* Then: ", held by ... for ..."; nothing if the lock is free, or if the look failed, because the
+ * request will report what is wrong. It lives until the next look. */
+const char *look_take(void);
+/* sqlock_close() for commands that wait. A look that hangs is not waited for: then m stays open
+ * until the process ends, unless the process goes on without m. */
+void look_close(sqlock *m, bool goes_on);
+
+#endif
