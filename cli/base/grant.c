@@ -152,40 +152,43 @@ static bool may_say_waiting(void)
     return !say_is_quiet() && (isatty(STDERR_FILENO) || say_is_loud());
 }
 
-void grant_say_waiting(const char *name, const char *holder, int64_t place)
+static void line_print(struct grant_line *l, const char *holder)
 {
-    char words[PLACE_WORDS], *shown = may_say_waiting() ? shown_text(name, strlen(name)) : NULL;
+    char words[PLACE_WORDS],
+        *shown = may_say_waiting() ? shown_text(l->name, strlen(l->name)) : NULL;
 
     if (shown != NULL)
         say(SAY_NOTE, "waiting for \"%s\"%s%s; Ctrl-C to give up", shown, holder,
-            place_words(words, place));
+            place_words(words, sqlock_op_place(l->op)));
     free(shown);
+    l->due_us = INT64_MAX;
 }
 
-/* The line of a long wait: it comes when the look for the holder is done, or without a holder if
- * that takes long. */
-struct line {
-    sqlock *m;
-    const char *name;
-    sqlock_op *op;
-    bool looks;
-    int64_t due_us; /* to look, or to print at the latest; INT64_MAX: there is nothing to do */
-};
+void grant_line_begin(struct grant_line *l)
+{
+    l->looks = false;
+    l->due_us = sqlock_now_us() + TELL_US;
+}
 
-static int line_fd(const struct line *l)
+int grant_line_fd(const struct grant_line *l)
 {
     return l->looks && l->due_us != INT64_MAX ? look_fd() : -1;
 }
 
-static void line_print(struct line *l, const char *holder)
+int grant_line_limit_ms(const struct grant_line *l)
 {
-    grant_say_waiting(l->name, holder, sqlock_op_place(l->op));
-    l->due_us = INT64_MAX;
+    int64_t left_us = l->due_us - sqlock_now_us();
+
+    return l->due_us == INT64_MAX ? -1 : left_us <= 0 ? 0 : (int)(left_us / 1000) + 1;
 }
 
-static void line_due(struct line *l)
+void grant_line_step(struct grant_line *l, bool looked)
 {
-    if (!l->looks && may_say_waiting() && look_start(l->m, l->name)) {
+    if (looked)
+        line_print(l, look_take());
+    else if (sqlock_now_us() < l->due_us)
+        return;
+    else if (!l->looks && may_say_waiting() && look_start(l->m, l->names, l->n)) {
         l->looks = true;
         l->due_us += LOOK_US;
     } else {
@@ -203,37 +206,24 @@ void grant_say_given_up(const char *name, int signal, int64_t waited_ms)
     free(shown);
 }
 
-/* How long to sleep at most. Without a descriptor, look again and again. */
-static int wait_limit_ms(int64_t tell_us, int fd)
-{
-    int64_t left_us = tell_us - sqlock_now_us();
-
-    if (tell_us == INT64_MAX)
-        return fd >= 0 ? -1 : LOOK_AGAIN_MS;
-    if (left_us <= 0)
-        return 0;
-    return fd >= 0 || left_us < LOOK_AGAIN_MS * 1000 ? (int)(left_us / 1000) + 1 : LOOK_AGAIN_MS;
-}
-
-/* 1: the request is done; 0: something else came, *out_signal or other_fd. */
+/* 1: the request is done; 0: something else came, *out_signal or other_fd. Without a descriptor it
+ * looks again and again. */
 static int wait_done(sqlock *m, const char *name, sqlock_op *op, struct signals *signals,
                      int other_fd, int *out_signal)
 {
-    struct line line = {.m = m, .name = name, .op = op, .due_us = sqlock_now_us() + TELL_US};
+    struct grant_line line = {.m = m, .name = name, .names = &name, .n = 1, .op = op};
     struct pollfd fds[] = {{.fd = sqlock_op_fd(op), .events = POLLIN},
                            {.fd = signals->fd, .events = POLLIN},
                            {.fd = other_fd, .events = POLLIN},
                            {.fd = -1, .events = POLLIN}};
 
+    grant_line_begin(&line);
     while (!sqlock_op_step(op)) {
         int n;
 
-        fds[3].fd = line_fd(&line);
-        n = poll(fds, 4, wait_limit_ms(line.due_us, fds[0].fd));
-        if (n > 0 && fds[3].revents != 0)
-            line_print(&line, look_take());
-        else if (n == 0 && sqlock_now_us() >= line.due_us)
-            line_due(&line);
+        fds[3].fd = grant_line_fd(&line);
+        n = poll(fds, 4, fds[0].fd >= 0 ? grant_line_limit_ms(&line) : LOOK_AGAIN_MS);
+        grant_line_step(&line, n > 0 && fds[3].revents != 0);
         if (n <= 0)
             continue;
         if ((*out_signal = signals_next(signals, NULL)) != 0 || fds[2].revents != 0)

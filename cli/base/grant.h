@@ -71,9 +71,27 @@ int grant_take(sqlock *m, const char *name, const sqlock_acquire_opts *opts,
                struct signals *signals, int other_fd, sqlock_lock **out_lock, int *out_signal,
                sqlock_error *err);
 
-/* What it says while it waits, and when a signal has ended that. holder: ", held by ...", or
- * nothing. */
-void grant_say_waiting(const char *name, const char *holder, int64_t place);
+/* The line of a long wait, on a terminal: it comes when the look for a holder is done, or without
+ * one if that takes long. */
+struct grant_line {
+    sqlock *m;
+    const char *name; /* for people */
+    const char *const *names;
+    int n;
+    sqlock_op *op; /* NULL: its place is not known */
+    bool looks;
+    int64_t due_us; /* to look, or to print at the latest; INT64_MAX: it was printed */
+};
+
+/* The others are set. */
+void grant_line_begin(struct grant_line *l);
+/* To poll, and for how long; -1: none, for ever. Then a step: looked says that the descriptor was
+ * readable. */
+int grant_line_fd(const struct grant_line *l);
+int grant_line_limit_ms(const struct grant_line *l);
+void grant_line_step(struct grant_line *l, bool looked);
+
+/* A signal has ended the wait. */
 void grant_say_given_up(const char *name, int signal, int64_t waited_ms);
 
 /* A grant, as acquire printed it. */

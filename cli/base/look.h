@@ -6,12 +6,15 @@
 #include <sqlock/sqlock.h>
 #include <stdbool.h>
 
-/* Begin. False: no thread or descriptor is left. */
-bool look_start(sqlock *m, const char *name);
+enum { LOOK_NAMES = 16 };
+
+/* Begin, with what is waited for. False: no thread, descriptor or memory is left. */
+bool look_start(sqlock *m, const char *const *names, int n);
 /* Readable when the look is done. */
 int look_fd(void);
-/* Then: ", held by ... for ..."; nothing if the lock is free, or if the look failed, because the
- * request will report what is wrong. It lives until the next look. */
+/* Then one of those who hold it, ", held by ... for ...", or that no one does; and the place that
+ * sqlock_op_place() does not know. Nothing if the look failed: the request will report what is
+ * wrong. It lives until the next look. */
 const char *look_take(void);
 /* sqlock_close() for commands that wait. A look that hangs is not waited for: then m stays open
  * until the process ends, unless the process goes on without m. */

@@ -8,12 +8,13 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "cli/base/look.h"
 #include "cli/base/nested.h"
 #include "cli/base/say.h"
 #include "cli/base/text.h"
 #include "cli/run/wire.h"
 
-enum { TELL_MS = 1000 };
+_Static_assert((int)PLAN_NAMES <= (int)LOOK_NAMES, "a look knows fewer names than a run");
 
 /* ---- taking them ----------------------------------------------------------------------------- */
 
@@ -33,6 +34,7 @@ static int take_one(struct held *held, sqlock *m, struct plan *plan, sqlock_acqu
 /* The wait for several names ends by a cancel. This thread fires it. */
 struct watch {
     struct plan *plan;
+    struct grant_line line;
     int other_fd, over_fd; /* over: the wait has ended */
     sqlock_cancel *cancel;
     int signal;
@@ -44,16 +46,16 @@ static void *watch_main(void *arg)
     struct watch *w = arg;
     struct pollfd fds[] = {{.fd = w->over_fd, .events = POLLIN},
                            {.fd = w->plan->signals.fd, .events = POLLIN},
-                           {.fd = w->other_fd, .events = POLLIN}};
-    int tell_ms = TELL_MS;
+                           {.fd = w->other_fd, .events = POLLIN},
+                           {.fd = -1, .events = POLLIN}};
 
+    grant_line_begin(&w->line);
     while (fds[0].revents == 0) {
-        int n = poll(fds, 3, tell_ms);
+        int n;
 
-        if (n == 0) {
-            grant_say_waiting(w->plan->name, "", 0);
-            tell_ms = -1;
-        }
+        fds[3].fd = grant_line_fd(&w->line);
+        n = poll(fds, 4, grant_line_limit_ms(&w->line));
+        grant_line_step(&w->line, n > 0 && fds[3].revents != 0);
         if (n <= 0 || fds[0].revents != 0)
             continue;
         if ((w->signal = signals_next(&w->plan->signals, NULL)) == 0 && fds[2].revents == 0)
@@ -93,8 +95,10 @@ static void watch_end(struct watch *w, pthread_t thread)
 static int take_all(struct held *held, sqlock *m, struct plan *plan, sqlock_acquire_opts *opts,
                     int other_fd, int *out_signal, sqlock_error *err)
 {
-    struct watch w = {.plan = plan, .other_fd = other_fd};
     const char *names[PLAN_NAMES];
+    struct watch w = {.plan = plan,
+                      .line = {.m = m, .name = plan->name, .names = names, .n = plan->n_names},
+                      .other_fd = other_fd};
     int64_t modes[PLAN_NAMES], begun = sqlock_now_us();
     pthread_t thread;
     int rc;

@@ -119,6 +119,8 @@ TEST(test_guarded_lock_is_75, ON_POSTGRES)
     assert_says(9, "", "guard",
                 "sqlock $G run -w 300ms -E 9 --status-fd 3 nightly touch $D/ran 3>$D/status");
     assert_non_null(strstr(text_of("status"), "\"outcome\":\"busy\",\"exit\":9"));
+    assert_says(75, "", "\"nightly\", which no one holds: a transaction may guard it",
+                "sqlock -v $G run -w 3s nightly touch $D/ran");
     assert_says(0, "", NULL, "sqlock -q $G run -n -E 0 nightly touch $D/ran");
     assert_string_equal(sh("sqlock -q $G run -n -E 0 nightly touch $D/ran")->err, "");
     /* Broken it is, each of them, though nobody gets it yet. */

@@ -129,6 +129,19 @@ TEST(test_waiter_learns_its_place, ON_ALL)
     assert_null(strstr(sh("sqlock $G acquire -w 1300ms nightly")->err, "waiting for"));
 }
 
+/* Shared holders and slots have rows of their own, and who is next for them has no number. */
+TEST(test_waiter_learns_one_of_several_holders, ON_ALL)
+{
+    assert_sh("sqlock $G acquire -n -s --ttl 1h -m job=x nightly; "
+              "sqlock $G acquire -n -s --ttl 1h -m job=y nightly");
+    assert_says(75, "", "waiting for \"nightly\", held by ", "sqlock -v $G run -w 3s nightly true");
+    assert_said(75, "", " job=x script=sh for ");
+    assert_said(75, "", ", and 1 more, next in line; Ctrl-C to give up\n");
+    assert_says(75, "", "waiting for \"free, nightly\", of which \"nightly\" is held by ",
+                "sqlock -v $G run -w 3s -l free -l nightly true");
+    assert_said(75, "", ", and 1 more, next in line; Ctrl-C to give up\n");
+}
+
 /* Who may see locks only, sees them. */
 TEST(test_queue_that_may_not_be_read_is_reported, ON_POSTGRES)
 {
