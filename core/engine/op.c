@@ -1,5 +1,6 @@
 /* Ops, which make requests until they are done: their life, their deadline, their retries. */
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/engine/locks.h"
@@ -10,6 +11,7 @@
 #include "core/engine/queue.h"
 #include "core/model/backoff.h"
 
+#define OLD_MS         1000 /* an answer */
 #define RETRY_SLEEP_US 2000
 #define LOOK_AGAIN_US  10000
 
@@ -96,6 +98,13 @@ void op_interrupt(sqlock_op *op)
     mutex_unlock(&m->mu);
 }
 
+static int64_t op_age_ms(const sqlock_op *op)
+{
+    return op->refused == SQLOCK_EBUSY && op->holder.left_ms > 0
+               ? (sqlock_now_us() - op->told) / 1000
+               : 0;
+}
+
 /* Copy as much as an older caller's struct has room for. */
 /* As it is now: while the database was away, the last answer grew old. */
 static void op_give_holder(sqlock_holder *out, const sqlock_op *op)
@@ -103,13 +112,24 @@ static void op_give_holder(sqlock_holder *out, const sqlock_op *op)
     sqlock_holder holder = op->holder;
     uint32_t size = out->size;
 
-    if (op->refused == SQLOCK_EBUSY && holder.left_ms > 0) {
-        holder.age_ms = (sqlock_now_us() - op->told) / 1000;
+    holder.age_ms = op_age_ms(op);
+    if (holder.age_ms > 0) {
         holder.left_ms -= holder.age_ms;
         holder.held_ms += holder.held_ms > 0 ? holder.age_ms : 0;
     }
     memcpy(out, &holder, size < sizeof holder ? size : sizeof holder);
     out->size = size;
+}
+
+/* The text of the last answer is as it was then. */
+static void op_date_refusal(sqlock_op *op)
+{
+    const int64_t age_ms = op_age_ms(op);
+    const size_t used = strlen(op->err.text);
+
+    if (op->code == SQLOCK_EBUSY && age_ms > OLD_MS)
+        snprintf(op->err.text + used, sizeof op->err.text - used, ", as of %lld.%03d s ago",
+                 (long long)(age_ms / 1000), (int)(age_ms % 1000));
 }
 
 int op_descriptor(sqlock_op *op)
@@ -157,6 +177,7 @@ static int op_take_result(sqlock_op *op, sqlock_lock **out_lock, sqlock_error *e
     lock_unref_locked(op->lock);
     manager_unref_locked(m);
     code = op->code;
+    op_date_refusal(op);
     if (code != 0)
         error_give(err, &op->err);
     if (code != 0 && op->refused && op->out_holder != NULL)

@@ -250,6 +250,7 @@ TEST(test_holder_is_told_with_its_age_if_the_server_went_down, m, other)
     assert_between(1000, holder.age_ms, held_us / 1000);
     assert_between(holder.age_ms, holder.held_ms, held_us / 1000 + 2);
     assert_between(60000 - held_us / 1000 - 2, holder.left_ms, 60000 - holder.age_ms);
+    assert_non_null(strstr(t.err.text, ", as of "));
     sqlock_fake_down(fake_at(&w->place), 0);
     drop(lock);
 }
