@@ -36,6 +36,7 @@ struct ls {
     char prefix[SQLOCK_NAME_MAX + 1]; /* what all matching names begin with */
     FILE *json;    /* rows as text: a tree of many locks would take much memory */
     bool has_head; /* of the table; a list that fails prints none */
+    bool may_pass; /* what went wrong last */
 };
 
 /* A glob may be longer than all names. */
@@ -154,6 +155,15 @@ static int ls_each(const sqlock_info *info, void *user)
     return ferror(stdout);
 }
 
+/* A server that is started anew ends no watch. The message stands behind what is listed. */
+static int ls_failed(struct ls *ls, int rc, const sqlock_error *err)
+{
+    ls->may_pass = !setup_is_wrong(rc, err) &&
+                   (rc == SQLOCK_EUNREACH || (err->flags & (SQLOCK_RETRY | SQLOCK_RECONNECT)));
+    fflush(stdout);
+    return fail_with(rc, err);
+}
+
 static int ls_locks(struct ls *ls, sqlock *m)
 {
     sqlock_list_opts opts = SQLOCK_LIST_OPTS_INIT;
@@ -162,7 +172,7 @@ static int ls_locks(struct ls *ls, sqlock *m)
 
     opts.prefix = ls->prefix;
     rc = sqlock_list(m, &opts, ls_each, ls, &err);
-    return rc < 0 && err.code == rc ? fail_with(rc, &err) : 0;
+    return rc < 0 && err.code == rc ? ls_failed(ls, rc, &err) : 0;
 }
 
 /* ---- who waits ------------------------------------------------------------------------------- */
@@ -212,7 +222,7 @@ static int ls_waiters(struct ls *ls, sqlock *m)
     if (rc >= 0 || err.code != rc ||
         (!ls->waiting && (rc == SQLOCK_EREFUSED || rc == SQLOCK_EDENIED)))
         return 0;
-    return fail_with(rc, &err);
+    return ls_failed(ls, rc, &err);
 }
 
 /* ---- once, or again and again ---------------------------------------------------------------- */
@@ -268,7 +278,7 @@ static int ls_json(struct ls *ls, sqlock *m)
     return rc;
 }
 
-/* Until a signal ends the process, or no one reads the output. */
+/* Until a signal ends the process, no one reads the output, or there is an error that stays. */
 static int ls_watch(struct ls *ls, sqlock *m)
 {
     bool screen = ls->watch_ms > 0 && !ls->cli->json && isatty(STDOUT_FILENO);
@@ -277,9 +287,11 @@ static int ls_watch(struct ls *ls, sqlock *m)
     for (;;) {
         if (screen)
             fputs("\033[H\033[2J", stdout);
-        if ((rc = ls->cli->json ? ls_json(ls, m) : ls_words(ls, m)) != 0 || ls->watch_ms == 0)
+        ls->may_pass = false;
+        rc = ls->cli->json ? ls_json(ls, m) : ls_words(ls, m);
+        if (ls->watch_ms == 0 || (rc != 0 && !ls->may_pass))
             return rc;
-        if (!screen && !ls->cli->json)
+        if (rc == 0 && !screen && !ls->cli->json)
             putchar('\n');
         poll(NULL, 0, ls->watch_ms);
     }
@@ -304,7 +316,9 @@ const struct command command_ls = {
     .summary = "list locks that are held or expired, or who waits",
     .help = "Sorted by name. Read page by page, so the list is not a snapshot of one moment.\n"
             "GLOB is a pattern as in a shell. An expired lock is free to take: HELD shows\n"
-            "how long it was held, and LEFT -3m means that its lease ended 3m ago.\n",
+            "how long it was held, and LEFT -3m means that its lease ended 3m ago.\n"
+            "With --watch, a database that is away for a while is reported, and looked at\n"
+            "again.\n",
     .options = options,
     .run = ls_run,
 };

@@ -102,6 +102,26 @@ TEST(test_wait_db_waits_for_a_server, ON_POSTGRES)
     proxy_stop(proxy);
 }
 
+TEST(test_ls_that_watches_outlasts_a_server_that_is_away, ON_POSTGRES)
+{
+    struct proxy *proxy = database_by_proxy();
+    pid_t watch;
+
+    assert_sh("sqlock $G acquire -n --ttl 1h nightly");
+    watch = sh_start("exec sqlock $G ls --watch=100ms");
+    wait_for("out");
+    proxy_refuse(proxy, 1);
+    proxy_cut(proxy);
+    wait_for("err");
+    database_directly();
+    assert_sh("sqlock $G acquire -n --ttl 1h later");
+    proxy_refuse(proxy, 0);
+    assert_soon(strstr(text_of("out"), "\nlater ") != NULL, patience_ms(20000));
+    database_exec("ALTER TABLE @lock RENAME TO sqlock_gone"); /* an error that stays */
+    assert_int_equal(child_wait(watch, patience_ms(20000)), 78);
+    proxy_stop(proxy);
+}
+
 /* ---- 75 -------------------------------------------------------------------------------------- */
 
 /* By an application's transaction, which has nobody's name; also when its lease has run out. */
