@@ -1,6 +1,7 @@
 /* Several ops that one thread drives: a list of names, or a release and an acquire. */
 #include <assert.h>
 
+#include "core/engine/batch.h"
 #include "core/engine/loop.h"
 #include "core/engine/op.h"
 
@@ -17,13 +18,45 @@ struct together {
     struct member members[];
 };
 
-/* Each op that is due chooses its request. Returns how many have one. */
-static size_t together_choose(struct together *t, int64_t now)
+/* A cancelled one is due at once. */
+static int64_t together_due(const sqlock_op *op)
 {
-    size_t n = 0;
+    return op->cancelled ? 0 : op->next_at;
+}
+
+/* Of those that are not done, the one that has been due for longest, or will be due next. t->n: all
+ * are done. */
+static size_t together_first(const struct together *t)
+{
+    size_t first = t->n;
+    int64_t due = TIME_NEVER;
 
     for (size_t i = 0; i < t->n; i++) {
-        struct member *member = &t->members[i];
+        const sqlock_op *op = t->members[i].op;
+
+        if (op->done || (first < t->n && together_due(op) >= due))
+            continue;
+        first = i;
+        due = together_due(op);
+    }
+    return first;
+}
+
+/* It waits for a lock, or tries for it. */
+static int together_waits(const sqlock_op *op)
+{
+    return op->lock->pending == PENDING_ACQUIRE && !op->settle;
+}
+
+/* Each op that is due chooses its request, from the first one on. Of those that wait for locks so
+ * many as fill a batch, or one that takes no others along. Its answer may change what is due, and
+ * the others' time may end meanwhile (P8). Returns how many have a request. */
+static int together_choose(struct together *t, size_t first, int64_t now)
+{
+    int n = 0;
+
+    for (size_t i = 0; i < t->n; i++) {
+        struct member *member = &t->members[(first + i) % t->n];
         sqlock_op *op = member->op;
 
         member->has_request = !op_end_if_over(op, now) && now >= op->next_at && op_choose(op, now);
@@ -32,6 +65,8 @@ static size_t together_choose(struct together *t, int64_t now)
         op_offer(op, now, &member->answer);
         list_append(&t->company, &op->in_company);
         n++;
+        if (together_waits(op) && (!op->joins || n >= batch_most))
+            break;
     }
     return n;
 }
@@ -59,39 +94,31 @@ static void together_request(struct together *t, size_t i, int64_t now)
     op_request(member->op, now, &member->answer);
 }
 
-static void together_round(struct together *t)
+static void together_round(struct together *t, size_t first, int64_t now)
 {
-    int64_t now = sqlock_now_us();
+    int n = together_choose(t, first, now);
 
-    if (together_choose(t, now) == 0)
+    if (n == 0)
         return;
     together_request(t, together_leader(t), now);
-    for (size_t i = 0; i < t->n; i++)
+    for (size_t i = 0; n > 1 && i < t->n; i++)
         if (t->members[i].has_request)
             together_request(t, i, sqlock_now_us());
     assert(list_is_empty(&t->company));
 }
 
-/* Sleep until the next one is due. Returns 0 when all are done. The last one that is not done
- * sleeps for all. */
-static int together_sleep(const struct together *t)
+/* The last one that is not done sleeps for all. */
+static void together_sleep(const struct together *t, int64_t until)
 {
     sqlock_op *last = NULL;
-    int64_t next = TIME_NEVER;
 
-    for (size_t i = 0; i < t->n; i++) {
-        sqlock_op *op = t->members[i].op;
-
-        if (op->done)
-            continue;
-        next = op->cancelled ? 0 : time_min(next, op->next_at);
-        last = op;
-    }
+    for (size_t i = 0; i < t->n; i++)
+        if (!t->members[i].op->done)
+            last = t->members[i].op;
+    assert(last != NULL);
     for (size_t i = 0; i < t->n; i++)
         t->members[i].op->sleeper = last;
-    if (last != NULL && sqlock_now_us() < next)
-        cond_wait_until(&last->wake, &t->m->mu, next);
-    return last != NULL;
+    cond_wait_until(&last->wake, &t->m->mu, until);
 }
 
 static struct together *together_new(sqlock_op *const *ops, size_t n)
@@ -116,14 +143,20 @@ static struct together *together_new(sqlock_op *const *ops, size_t n)
 static void together_drive(sqlock_op *const *ops, size_t n)
 {
     struct together *t = n > 1 ? together_new(ops, n) : NULL;
+    size_t first;
 
     for (size_t i = 0; t == NULL && i < n; i++)
         op_drive_alone(ops[i]);
     if (t == NULL)
         return;
-    do
-        together_round(t);
-    while (together_sleep(t));
+    while ((first = together_first(t)) < n) {
+        int64_t due = together_due(ops[first]), now = sqlock_now_us();
+
+        if (now < due)
+            together_sleep(t, due);
+        else
+            together_round(t, first, now);
+    }
     sqlock_mem_free(t);
 }
 

@@ -1,0 +1,149 @@
+/* A list of names that wait, where answers are slow. These requests go out one by one. How long one
+ * of them takes is no matter for the others. */
+#define SUITE_NEEDS (QUEUES | LIBRARY_THREADS)
+#include <sqlock/admin.h>
+
+#include "tests/drivers/suite_many.h"
+#include "tests/drivers/suite_queue.h"
+
+enum { SLOW_MS = 10 };
+
+static sqlock_lock *theirs[CROWD];
+
+static int run_slowly(void *conn, const sqlock_call *call, sqlock_stmt stmt,
+                      const sqlock_value *values, size_t n, int64_t deadline, sqlock_rows *rows,
+                      sqlock_error *err)
+{
+    sleep_ms(SLOW_MS);
+    return spied_driver()->run(conn, call, stmt, values, n, deadline, rows, err);
+}
+
+static sqlock *open_slow(struct world *w)
+{
+    w->driver.run = run_slowly;
+    return open_changed(w, 10000);
+}
+
+/* A thread that waits for all of the list. If the test fails, it is ended behind it. */
+static struct crowd_waiter {
+    sqlock *m;
+    sqlock_acquire_opts opts;
+    pthread_t thread;
+    bool runs;
+    sqlock_error err;
+    int code;
+} crowd_waiter;
+
+static void *crowd_main(void *arg)
+{
+    struct crowd_waiter *c = arg;
+
+    c->code =
+        sqlock_acquire_each(c->m, list.names, CROWD, &c->opts, list.locks, list.codes, &c->err);
+    return NULL;
+}
+
+static void crowd_start(sqlock *m)
+{
+    struct crowd_waiter *c = &crowd_waiter;
+
+    c->m = m;
+    c->opts = quick_opts(SQLOCK_WAIT_FOREVER);
+    ok(sqlock_cancel_new(&c->opts.cancel, &said));
+    assert_int_equal(pthread_create(&c->thread, NULL, crowd_main, c), 0);
+    c->runs = true;
+}
+
+static void crowd_end(void)
+{
+    struct crowd_waiter *c = &crowd_waiter;
+
+    if (!c->runs)
+        return;
+    sqlock_cancel_fire(c->opts.cancel);
+    pthread_join(c->thread, NULL);
+    sqlock_cancel_free(c->opts.cancel);
+    c->runs = false;
+}
+
+static void end_theirs(void)
+{
+    crowd_end();
+    for (int i = 0; i < CROWD; i++) {
+        sqlock_lock_free(theirs[i]);
+        theirs[i] = NULL;
+    }
+}
+
+static void begin_slow(struct world *w)
+{
+    begin_list(w);
+    memset(&crowd_waiter, 0, sizeof crowd_waiter);
+    at_end(w, end_theirs);
+}
+
+static void take_all(sqlock *m)
+{
+    sqlock_acquire_opts o = quick_opts(10000);
+
+    ok(sqlock_acquire_each(m, list.names, CROWD, &o, theirs, NULL, &said));
+}
+
+static void give_all(void)
+{
+    ok(sqlock_end_each(theirs, CROWD, NULL, &said));
+}
+
+/* There is no time for a place in each queue. */
+TEST_AFTER(begin_slow, test_P8_list_ends_in_time_where_each_name_needs_a_request_of_its_own, other)
+{
+    sqlock *m = open_slow(w);
+    sqlock_acquire_opts o = quick_opts(500);
+
+    take_all(other);
+    assert_takes(400, 500 + patience_ms(500),
+                 says(SQLOCK_EBUSY, sqlock_acquire_each(m, list.names, CROWD, &o, list.locks,
+                                                        list.codes, &said)));
+    for (size_t i = 0; i < CROWD; i++)
+        assert_int_equal(list.codes[i], SQLOCK_EBUSY);
+    assert_none(CROWD);
+    give_all();
+}
+
+static int count(const sqlock_waiter *waiter, void *n)
+{
+    (void)waiter;
+    ++*(int *)n;
+    return 0;
+}
+
+static int n_waiting_for(sqlock *m, const char *name)
+{
+    int n = 0;
+
+    ok(sqlock_list_waiters(m, name, count, &n, &said));
+    return n;
+}
+
+/* It is offered one lock, and has not come to the queues of all others yet. */
+TEST_WITH(CALLS, begin_slow, test_P21_list_takes_up_an_offer_before_it_waits_for_other_names, other)
+{
+    struct waiter next = {.m = open_manager(w, NULL), .name = list.names[0]};
+
+    next.opts = wait_opts(patience_ms(20000), 0, 0);
+    take_all(other);
+    crowd_start(open_slow(w));
+    assert_soon(n_waiting_for(other, list.names[0]) == 1, patience_ms(10000));
+    wait_start(&next);
+    assert_soon(n_waiting_for(other, list.names[0]) == 2, patience_ms(10000));
+    ok(sqlock_release(theirs[0], &said));
+    sleep_ms(OFFER_MS + 300);
+    assert_int_equal(atomic_load(&next.ended), 0);
+    crowd_end();
+    assert_code(SQLOCK_ECANCELLED, crowd_waiter.code, &crowd_waiter.err);
+    assert_int_equal(list.codes[0], SQLOCK_OK);
+    ok(end_all(CROWD));
+    served(&next);
+    give(keep(next.lock));
+    give_all();
+}
