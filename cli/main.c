@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli/base/fds.h"
+#include "cli/base/look.h"
 #include "cli/base/output.h"
 #include "cli/base/say.h"
 #include "cli/cli.h"
@@ -79,5 +80,5 @@ int main(int argc, char **argv)
     }
     if ((cli.command = command_find(o.operands[0])) == NULL)
         return command_unknown(&cli, o.operands[0]);
-    return cli.command->run(&cli, o.n, o.operands);
+    return look_exit(cli.command->run(&cli, o.n, o.operands));
 }

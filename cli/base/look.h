@@ -19,5 +19,8 @@ const char *look_take(void);
 /* sqlock_close() for commands that wait. A look that hangs is not waited for: then m stays open
  * until the process ends, unless the process goes on without m. */
 void look_close(sqlock *m, bool goes_on);
+/* For main(): returns code. If a look hangs still, ends the process at once: what exit() runs would
+ * run beside its thread. */
+int look_exit(int code);
 
 #endif

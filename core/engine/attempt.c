@@ -61,8 +61,8 @@ static int64_t attempt_end(const sqlock_op *op, int64_t now)
     return late ? time_max(op->deadline, now) + GRACE_US : op->deadline;
 }
 
-/* The lock is offered for a second. A request that takes it up goes out again before, perhaps over
- * another connection, if there is no answer: unless answers are as slow as that. */
+/* The lock is offered for about a second. A request that takes it up goes out again before, perhaps
+ * over another connection, if there is no answer: unless answers are as slow as that. */
 static int64_t attempt_in_an_offer(const sqlock *m)
 {
     return time_max(OFFER_US, 4 * m->round);

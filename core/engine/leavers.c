@@ -135,7 +135,7 @@ static int64_t leaver_leave(sqlock *m, struct place *p)
     if (err.flags & (SQLOCK_RETRY | SQLOCK_RECONNECT))
         return sqlock_now_us() + (err.code == SQLOCK_EREADONLY ? READONLY_US : FAILED_US);
     if (a.outcome == SQLOCK_OUT_SKIPPED ||
-        (a.outcome == SQLOCK_OUT_NONE && ++p->unanswered < TRIES))
+        (err.code == 0 && a.outcome == SQLOCK_OUT_NONE && ++p->unanswered < TRIES))
         return sqlock_now_us() + AGAIN_US;
     return TIME_NEVER;
 }
@@ -178,7 +178,7 @@ static int leavers_are_many(const struct queue *q)
 }
 
 /* Those that are left cost others an offer. So where there is no time for all, or some wait still,
- * the client ends first. */
+ * the client ends first. Who waits still gives up, and gives back what it was offered. */
 void leavers_flush(sqlock *m, int64_t until)
 {
     struct queue *q = &m->queue;
@@ -186,10 +186,12 @@ void leavers_flush(sqlock *m, int64_t until)
 
     if (leavers_are_many(q) || !list_is_empty(&q->places)) {
         q->end = QUEUE_ENDS;
+        queue_cancel_all(m);
         worker_wake(m, 0);
     }
     while ((steps || m->worker_runs) &&
-           (!list_is_empty(&q->leavers) || q->leaving || q->end == QUEUE_ENDS) &&
+           (!list_is_empty(&q->leavers) || !list_is_empty(&q->places) || q->leaving ||
+            q->end == QUEUE_ENDS) &&
            sqlock_now_us() < until) {
         if (steps)
             loop_pump(m, -1, until);

@@ -224,9 +224,12 @@ static void pool_close(sqlock *m, struct conn *c)
 /* From now on the free place c is the caller's. m->mu is held. */
 static void pool_claim(sqlock *m, enum pool_use use, struct conn *c)
 {
+    const int lent = use == POOL_URGENT && c == &m->conns[0];
+
     assert(!c->running);
     c->busy = 1;
-    c->until = use == POOL_URGENT && c == &m->conns[0] ? pool_lent_until(m) : TIME_NEVER;
+    c->until = lent ? pool_lent_until(m) : TIME_NEVER;
+    m->queue.lent |= lent && c->native != NULL;
 }
 
 /* No place was free. Wait for one, and claim it. m->mu is held, and is released meanwhile. */

@@ -131,8 +131,10 @@ void queue_end(sqlock_op *op, int code)
     op->lock->queued = code == SQLOCK_EUNSURE && p->sent;
     hash_remove(&m->queue.owners, &p->by_owner);
     list_remove(&p->in_queue);
-    if (list_is_empty(&m->queue.places))
+    if (list_is_empty(&m->queue.places)) {
         hearing_stop(m);
+        cond_wake_all(&m->queue.left);
+    }
     if (code == 0 || m->stopping || !p->sent) {
         sqlock_mem_free(p);
         return;
@@ -213,6 +215,7 @@ void queue_cancel_all(sqlock *m)
 
         p->op->cancelled = 1;
         place_look_at(p, 0);
+        ops_plan(p->op); /* it may pause */
     }
 }
 

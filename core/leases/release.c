@@ -73,18 +73,20 @@ int verb_send_probe(sqlock_op *op, int64_t token)
 }
 
 /* Those who wait for the lock look for it at the same time. While one of them works on the row, a
- * look shows nothing. So it counts for no guard and against none. */
+ * look shows nothing. So it counts for no guard and against none. The last look for which there is
+ * time decides. */
 void verb_probed(sqlock_op *op, const struct answer *a, const char *text)
 {
-    int guarded = a->outcome == SQLOCK_OUT_GUARDED;
+    int guarded = a->outcome == SQLOCK_OUT_GUARDED, again;
 
     if (a->outcome == SQLOCK_OUT_SKIPPED) {
         guarded = op->looks > 0;
-        if (op->retries_at_once < PROBES_MOST) {
+        if ((again = op->retries_at_once < PROBES_MOST))
             op_again(op, a->received + PROBE_US * ++op->retries_at_once);
-            return;
-        }
-    } else if (verb_looks_again(op, a))
+    } else {
+        again = verb_looks_again(op, a);
+    }
+    if (again && op->next_at < op->deadline)
         return;
     op_done(op, guarded ? sqlock_error_set(&op->err, SQLOCK_EGUARDED, 0, "%s", text) : 0);
 }

@@ -89,7 +89,7 @@ SQLOCK_API SQLOCK_CHECKED int sqlock_list_waiters(sqlock *m, const char *name, s
  *          SQLOCK_EGUARDED without SQLOCK_RETRY: it is broken, but an open transaction guards the
  *                          lock, and none is granted before that ends. With SQLOCK_RETRY (SQLite):
  *                          nothing changed. On servers it is a look that says so: 0 if that fails,
- *                          or others work on the row for some 250 ms. None is granted then either
+ *                          or others work on the row for some 0.4 s. None is granted then either
  *          SQLOCK_ELOST    there is no such grant; nothing changed
  *          SQLOCK_EUNSURE  the reply was lost: break again; SQLOCK_ELOST then means that it is gone
  *          SQLOCK_EINVAL, SQLOCK_EFORK, or the database's codes. */

@@ -67,8 +67,7 @@ SQLOCK_API SQLOCK_CHECKED int sqlock_op_finish(sqlock_op *op, sqlock_lock **out_
  * - name resolution, in the step that begins to connect
  * - SQLite's file
  * - MariaDB's and MySQL's client libraries read option files and certificates
- * Ownership: end *out_op with sqlock_op_finish(), *out_m with sqlock_close(), which waits for
- *            nothing but what a cancel ends.
+ * Ownership: end *out_op with sqlock_op_finish(), *out_m with sqlock_close().
  * Returns:   0, or what sqlock_open() returns before any I/O. The op's end returns the rest. */
 SQLOCK_API SQLOCK_CHECKED int sqlock_open_start(const sqlock_driver *driver, const char *url,
                                  const sqlock_open_opts *opts, sqlock **out_m, sqlock_op **out_op,

@@ -162,8 +162,9 @@ SQLOCK_API SQLOCK_CHECKED int sqlock_open(const sqlock_driver *driver, const cha
  * release them first: their handles become LOST with SQLOCK_WHY_CLOSED and must still be freed, and
  * their rows run out. No call may be under way in another thread. NULL is allowed. In a forked child it
  * does nothing.
- * Waits that have ended leave their queues first: that takes 0.25 s at most. A manager without threads is
- * stepped meanwhile, so callbacks may run. */
+ * Waits that have ended leave their queues first, and requests that still wait end, and leave too: that
+ * takes 0.25 s at most. A manager without threads is stepped meanwhile, so callbacks may run. Where it is
+ * closed within a callback it is not stepped, and who waits behind its waiters may lose up to 3 s. */
 SQLOCK_API void sqlock_close(sqlock *m);
 
 /* ---- locks ------------------------------------------------------------------------------------ */
@@ -329,7 +330,7 @@ SQLOCK_API SQLOCK_CHECKED int sqlock_lock_end(sqlock_lock **lock, sqlock_error *
  *          SQLOCK_ELOST    it was lost before. A row that still says ours is emptied
  *          SQLOCK_EGUARDED a transaction that guards it is still open. On servers the lock is RELEASED,
  *                          and granted to no one before that transaction ends. There it is a look that
- *                          says so: 0 if that fails, or others work on the row for some 250 ms. No one
+ *                          says so: 0 if that fails, or others work on the row for some 0.4 s. No one
  *                          is granted it then either. Under SQLite nothing was changed: release again
  *                          afterwards
  *          SQLOCK_EUNSURE  the reply was lost: release again, settle, or let the lease run out

@@ -69,6 +69,33 @@ TEST_IF(QUEUES, test_P8_cancelled_waiters_of_an_event_loop_have_left_when_it_is_
     give(keep(lock));
 }
 
+/* The lock was offered to the first one, and no step has taken that up. */
+TEST_IF(QUEUES, test_P8_offer_to_an_event_loop_that_ends_is_given_back, other)
+{
+    sqlock_acquire_opts o = wait_opts(10000, 0, 0);
+    sqlock_lock *lock = take(other, "nightly"), *none = NULL;
+    sqlock_op *ops[3];
+
+    loop_opened(w);
+    for (int i = 0; i < 3; i++) {
+        ops[i] = loop_start("nightly", 60000, 0, 0);
+        while (sqlock_op_place(ops[i]) == 0)
+            loop_turn(100);
+    }
+    give(lock);
+    loop_close();
+    loop = NULL;
+    assert_takes(0, patience_ms(500), ok(sqlock_acquire(other, "nightly", &o, &lock, &said)));
+    for (int i = 0; i < 3; i++) {
+        int rc = sqlock_op_finish(ops[i], &none, &said);
+
+        assert_true(rc == SQLOCK_ECANCELLED || rc == SQLOCK_EUNSURE);
+        if (rc == SQLOCK_EUNSURE)
+            sqlock_lock_free(none);
+    }
+    give(keep(lock));
+}
+
 /* The opening's failure is the op's. The manager tries again with each request. */
 TEST_IF(SQL, test_opening_in_steps_fails_as_open_does)
 {
