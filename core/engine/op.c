@@ -115,7 +115,7 @@ static void op_give_holder(sqlock_holder *out, const sqlock_op *op)
     holder.age_ms = op_age_ms(op);
     if (holder.age_ms > 0) {
         holder.left_ms -= holder.age_ms;
-        holder.held_ms += holder.held_ms > 0 ? holder.age_ms : 0;
+        holder.held_ms += holder.token > 0 || holder.held_ms > 0 ? holder.age_ms : 0;
     }
     memcpy(out, &holder, size < sizeof holder ? size : sizeof holder);
     out->size = size;

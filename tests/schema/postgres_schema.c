@@ -340,7 +340,7 @@ static int wait_for_a_lock(struct db db)
     const char *name = textf("wait %d", used++);
     sqlock_acquire_opts o;
     sqlock *m = db_open(db);
-    sqlock_lock *first = lock_take(m, name, 300, SQLOCK_NO_RENEW), *lock = NULL;
+    sqlock_lock *first = lock_take(m, name, 1000, SQLOCK_NO_RENEW), *lock = NULL;
     int rc;
 
     sqlock_acquire_opts_init(&o);
