@@ -43,9 +43,7 @@ int64_t op_last_try(const sqlock_op *op)
            time_max(time_min(ROOM_US, wait / 4), time_min(attempt_two_rounds(op), wait / 2));
 }
 
-/* The request waits for another holder's lock, or tries for it. It does not settle or end a
- * grant. */
-static int attempt_waits(const sqlock_op *op)
+int op_waits(const sqlock_op *op)
 {
     return op->lock->pending == PENDING_ACQUIRE && !op->settle;
 }
@@ -55,8 +53,8 @@ static int attempt_waits(const sqlock_op *op)
  * an exception: no answer is under way from it. */
 static int64_t attempt_end(const sqlock_op *op, int64_t now)
 {
-    int late = attempt_waits(op) && !op->once && op->deadline != TIME_NEVER &&
-               !manager_has_one_writer(op->m);
+    int late =
+        op_waits(op) && !op->once && op->deadline != TIME_NEVER && !manager_has_one_writer(op->m);
 
     return late ? time_max(op->deadline, now) + GRACE_US : op->deadline;
 }
@@ -88,7 +86,7 @@ struct plan {
 static void attempt_plan(const sqlock_op *op, int64_t now, struct plan *p)
 {
     sqlock *m = op->m;
-    int waits = attempt_waits(op);
+    int waits = op_waits(op);
 
     p->deadline = time_min(attempt_end(op, now), now + m->request_us);
     if (op->async && m->loop == NULL)

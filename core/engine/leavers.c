@@ -5,6 +5,7 @@
 
 #include "core/engine/lines.h"
 #include "core/engine/loop.h"
+#include "core/engine/op.h"
 #include "core/engine/pool.h"
 
 #define AGAIN_US    INT64_C(20000)
@@ -177,6 +178,21 @@ static int leavers_are_many(const struct queue *q)
     return 0;
 }
 
+/* Requests of event loops for locks, also those that have no place yet: no one can use what they
+ * are granted. */
+static void leavers_cancel_ops(sqlock *m)
+{
+    LIST_EACH(at, &m->ops)
+    {
+        sqlock_op *op = LIST_MEMBER(at, sqlock_op, in_manager);
+
+        if (!op->done && op_waits(op)) {
+            op->cancelled = 1;
+            ops_plan(op);
+        }
+    }
+}
+
 /* Those that are left cost others an offer. So where there is no time for all, or some wait still,
  * the client ends first. Who waits still gives up, and gives back what it was offered. */
 void leavers_flush(sqlock *m, int64_t until)
@@ -187,6 +203,7 @@ void leavers_flush(sqlock *m, int64_t until)
     if (leavers_are_many(q) || !list_is_empty(&q->places)) {
         q->end = QUEUE_ENDS;
         queue_cancel_all(m);
+        leavers_cancel_ops(m);
         worker_wake(m, 0);
     }
     while ((steps || m->worker_runs) &&

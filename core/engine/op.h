@@ -32,6 +32,8 @@ int op_start(sqlock *m, sqlock_lock *lock, const struct verb *verb, int32_t wait
 int op_drive(sqlock_op *op, sqlock_lock **out_lock, sqlock_error *err);
 /* Take the result and free op. Also free the lock of an acquire, unless it is handed out. */
 int op_finish(sqlock_op *op, sqlock_lock **out_lock, sqlock_error *err);
+/* It waits for another holder's lock, or tries for it. It does not settle or end a grant. */
+int op_waits(const sqlock_op *op);
 /* End an op that was started, and is driven by no thread yet. If code is not 0, op->err is filled.
  */
 void op_end(sqlock_op *op, int code);

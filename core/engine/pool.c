@@ -229,7 +229,7 @@ static void pool_claim(sqlock *m, enum pool_use use, struct conn *c)
     assert(!c->running);
     c->busy = 1;
     c->until = lent ? pool_lent_until(m) : TIME_NEVER;
-    m->queue.lent |= lent && c->native != NULL;
+    m->queue.lent |= lent && c->listens;
 }
 
 /* No place was free. Wait for one, and claim it. m->mu is held, and is released meanwhile. */

@@ -4,6 +4,7 @@
 #include "core/engine/batch.h"
 #include "core/engine/loop.h"
 #include "core/engine/op.h"
+#include "core/engine/queue.h"
 
 struct member {
     sqlock_op *op;
@@ -42,15 +43,17 @@ static size_t together_first(const struct together *t)
     return first;
 }
 
-/* It waits for a lock, or tries for it. */
-static int together_waits(const sqlock_op *op)
+/* Its next request may go with others: it is none to wait in a queue, and none for a seat. */
+static int together_may_join(const sqlock_op *op)
 {
-    return op->lock->pending == PENDING_ACQUIRE && !op->settle;
+    return !op_waits(op) ||
+           (op->lock->mode == SQLOCK_EXCLUSIVE && (op->in_queue == NULL || op->in_queue->called));
 }
 
 /* Each op that is due chooses its request, from the first one on. Of those that wait for locks so
- * many as fill a batch, or one that takes no others along. Its answer may change what is due, and
- * the others' time may end meanwhile (P8). Returns how many have a request. */
+ * many as fill a batch, or one that takes no others along: all but the first of those are left for
+ * a round of their own. Its answer may change what is due, and the others' time may end meanwhile
+ * (P8). Returns how many have a request. */
 static int together_choose(struct together *t, size_t first, int64_t now)
 {
     int n = 0;
@@ -59,13 +62,14 @@ static int together_choose(struct together *t, size_t first, int64_t now)
         struct member *member = &t->members[(first + i) % t->n];
         sqlock_op *op = member->op;
 
-        member->has_request = !op_end_if_over(op, now) && now >= op->next_at && op_choose(op, now);
+        member->has_request = !op_end_if_over(op, now) && (i == 0 || together_may_join(op)) &&
+                              now >= op->next_at && op_choose(op, now);
         if (!member->has_request)
             continue;
         op_offer(op, now, &member->answer);
         list_append(&t->company, &op->in_company);
         n++;
-        if (together_waits(op) && (!op->joins || n >= batch_most))
+        if (op_waits(op) && (!op->joins || n >= batch_most))
             break;
     }
     return n;
