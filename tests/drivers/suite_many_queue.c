@@ -1,7 +1,6 @@
 /* A list of names waits in the queue of one of them, and takes its offer up together with the rest.
  */
 #define SUITE_NEEDS QUEUES
-#include <sqlock/admin.h>
 #include <sqlock/many.h>
 #include <sqlock/mode.h>
 
@@ -54,21 +53,6 @@ static void *pair_main(void *arg)
         sqlock_acquire_all(pair->m, pair->names, BOTH, &pair->opts, pair->locks, &pair->err);
     atomic_store(&pair->ended, 1);
     return NULL;
-}
-
-static int count(const sqlock_waiter *waiter, void *n)
-{
-    (void)waiter;
-    ++*(int *)n;
-    return 0;
-}
-
-static int n_waiting_for(sqlock *m, const char *name)
-{
-    int n = 0;
-
-    ok(sqlock_list_waiters(m, name, count, &n, &said));
-    return n;
 }
 
 static void make_rows_of(sqlock *m)

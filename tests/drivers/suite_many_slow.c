@@ -1,7 +1,6 @@
 /* A list of names that wait, where answers are slow. These requests go out one by one. How long one
  * of them takes is no matter for the others. */
 #define SUITE_NEEDS (QUEUES | LIBRARY_THREADS)
-#include <sqlock/admin.h>
 
 #include "tests/drivers/suite_many.h"
 #include "tests/drivers/suite_queue.h"
@@ -108,21 +107,6 @@ TEST_AFTER(begin_slow, test_P8_list_ends_in_time_where_each_name_needs_a_request
         assert_int_equal(list.codes[i], SQLOCK_EBUSY);
     assert_none(CROWD);
     give_all();
-}
-
-static int count(const sqlock_waiter *waiter, void *n)
-{
-    (void)waiter;
-    ++*(int *)n;
-    return 0;
-}
-
-static int n_waiting_for(sqlock *m, const char *name)
-{
-    int n = 0;
-
-    ok(sqlock_list_waiters(m, name, count, &n, &said));
-    return n;
 }
 
 /* It is offered one lock, and has not come to the queues of all others yet. */

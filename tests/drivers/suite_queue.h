@@ -2,9 +2,26 @@
 #ifndef SQLOCK_TESTS_DRIVERS_SUITE_QUEUE_H
 #define SQLOCK_TESTS_DRIVERS_SUITE_QUEUE_H
 
+#include <sqlock/admin.h>
+
 #include "tests/drivers/suite.h"
 
 enum { OFFER_MS = 1000 };
+
+static inline int count_waiter(const sqlock_waiter *waiter, void *n)
+{
+    (void)waiter;
+    ++*(int *)n;
+    return 0;
+}
+
+static inline int n_waiting_for(sqlock *m, const char *name)
+{
+    int n = 0;
+
+    ok(sqlock_list_waiters(m, name, count_waiter, &n, &said));
+    return n;
+}
 
 /* Until this many are in the queue. */
 static inline void wait_queued(long before, long n)

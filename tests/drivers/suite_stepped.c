@@ -39,6 +39,15 @@ TEST(test_manager_of_an_event_loop_starts_no_thread)
     assert_int_equal(threads(), before);
 }
 
+static void loop_queue_up(sqlock_op **ops, int n)
+{
+    for (int i = 0; i < n; i++) {
+        ops[i] = loop_start("nightly", 60000, 0, 0);
+        while (sqlock_op_place(ops[i]) == 0)
+            loop_turn(100);
+    }
+}
+
 /* Each that is left would cost the others an offer. */
 TEST_IF(QUEUES, test_P8_cancelled_waiters_of_an_event_loop_have_left_when_it_is_closed, other)
 {
@@ -47,11 +56,7 @@ TEST_IF(QUEUES, test_P8_cancelled_waiters_of_an_event_loop_have_left_when_it_is_
     sqlock_op *ops[4];
 
     loop_opened(w);
-    for (int i = 0; i < 4; i++) {
-        ops[i] = loop_start("nightly", 60000, 0, 0);
-        while (sqlock_op_place(ops[i]) == 0)
-            loop_turn(100);
-    }
+    loop_queue_up(ops, 4);
     for (int i = 0; i < 4; i++)
         sqlock_op_cancel(ops[i]);
     for (int i = 0; i < 4; i++) {
@@ -77,11 +82,7 @@ TEST_IF(QUEUES, test_P8_offer_to_an_event_loop_that_ends_is_given_back, other)
     sqlock_op *ops[3];
 
     loop_opened(w);
-    for (int i = 0; i < 3; i++) {
-        ops[i] = loop_start("nightly", 60000, 0, 0);
-        while (sqlock_op_place(ops[i]) == 0)
-            loop_turn(100);
-    }
+    loop_queue_up(ops, 3);
     give(lock);
     loop_close();
     loop = NULL;
