@@ -50,7 +50,8 @@ void leavers_add(struct place *p)
 {
     sqlock *m = p->m;
 
-    list_append(&m->queue.leavers, &p->in_queue);
+    /* who was offered the lock goes first */
+    list_append(p->called ? m->queue.leavers.next : &m->queue.leavers, &p->in_queue);
     m->queue.leave_at = 0;
     worker_wake(m, 0);
 }
@@ -178,8 +179,29 @@ static int leavers_are_many(const struct queue *q)
     return 0;
 }
 
-/* Requests of event loops for locks, also those that have no place yet: no one can use what they
- * are granted. */
+/* What it was granted no one will use. */
+void leavers_end_op(const sqlock_op *op, int code)
+{
+    sqlock *m = op->m;
+
+    if (code == 0 && op->gives_lock && !m->stopping)
+        leavers_give_back(op->lock);
+    cond_wake_all(&m->queue.left);
+}
+
+/* A request of an event loop for a lock, also one that has no place yet. */
+static int leavers_op_waits(const sqlock *m)
+{
+    LIST_EACH(at, &m->ops)
+    {
+        const sqlock_op *op = LIST_MEMBER(at, sqlock_op, in_manager);
+
+        if (!op->done && op_waits(op))
+            return 1;
+    }
+    return 0;
+}
+
 static void leavers_cancel_ops(sqlock *m)
 {
     LIST_EACH(at, &m->ops)
@@ -193,6 +215,14 @@ static void leavers_cancel_ops(sqlock *m)
     }
 }
 
+static int leavers_are_left(const sqlock *m)
+{
+    const struct queue *q = &m->queue;
+
+    return !list_is_empty(&q->leavers) || !list_is_empty(&q->places) || q->leaving ||
+           q->end == QUEUE_ENDS || leavers_op_waits(m);
+}
+
 /* Those that are left cost others an offer. So where there is no time for all, or some wait still,
  * the client ends first. Who waits still gives up, and gives back what it was offered. */
 void leavers_flush(sqlock *m, int64_t until)
@@ -200,16 +230,13 @@ void leavers_flush(sqlock *m, int64_t until)
     struct queue *q = &m->queue;
     const int steps = m->loop != NULL && !loop_is_mine(m);
 
-    if (leavers_are_many(q) || !list_is_empty(&q->places)) {
+    if (leavers_are_many(q) || !list_is_empty(&q->places) || leavers_op_waits(m)) {
         q->end = QUEUE_ENDS;
         queue_cancel_all(m);
         leavers_cancel_ops(m);
         worker_wake(m, 0);
     }
-    while ((steps || m->worker_runs) &&
-           (!list_is_empty(&q->leavers) || !list_is_empty(&q->places) || q->leaving ||
-            q->end == QUEUE_ENDS) &&
-           sqlock_now_us() < until) {
+    while ((steps || m->worker_runs) && leavers_are_left(m) && sqlock_now_us() < until) {
         if (steps)
             loop_pump(m, -1, until);
         else

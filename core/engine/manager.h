@@ -238,6 +238,7 @@ struct sqlock_op {
     int64_t deadline; /* TIME_NEVER: no deadline */
     int64_t next_at;
     int once;             /* it does not wait: one refusal is the answer */
+    int behind;           /* another name of its list was tried before: its time is the list's */
     int settle;           /* it only looks what became of a request, and never waits for the lock */
     int needs_handshake;  /* the next attempt makes a handshake before its request */
     int tries;            /* attempts made */

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/engine/leavers.h"
 #include "core/engine/locks.h"
 #include "core/engine/loop.h"
 #include "core/engine/op.h"
@@ -248,6 +249,8 @@ void op_done_locked(sqlock_op *op, int code)
     op->done = 1;
     if (op->in_queue != NULL)
         queue_end(op, code);
+    if (op->m->queue.end != QUEUE_LASTS)
+        leavers_end_op(op, code);
     party_ends(op);
     ops_plan(op);
     if (op->fd >= 0)
@@ -406,10 +409,10 @@ void op_handshake(sqlock_op *op, int64_t now)
     op_retry_at_once(op, now);
 }
 
-/* A thread that got no CPU time still makes one attempt. */
+/* A thread that got no CPU time still makes one attempt. Of a list only the first name does. */
 int op_is_over(const sqlock_op *op, int64_t now)
 {
-    return op->cancelled || (now >= op->deadline && (op->tries > 0 || op->async));
+    return op->cancelled || (now >= op->deadline && (op->tries > 0 || op->async || op->behind));
 }
 
 int op_end_if_over(sqlock_op *op, int64_t now)

@@ -15,6 +15,7 @@ struct member {
 struct together {
     sqlock *m;
     struct link company; /* of those whose requests wait to be sent */
+    int has_waited;      /* one of them has tried for its lock */
     size_t n;
     struct member members[];
 };
@@ -62,6 +63,7 @@ static int together_choose(struct together *t, size_t first, int64_t now)
         struct member *member = &t->members[(first + i) % t->n];
         sqlock_op *op = member->op;
 
+        op->behind = t->has_waited && !op->once;
         member->has_request = !op_end_if_over(op, now) && (i == 0 || together_may_join(op)) &&
                               now >= op->next_at && op_choose(op, now);
         if (!member->has_request)
@@ -95,6 +97,7 @@ static void together_request(struct together *t, size_t i, int64_t now)
 
     list_remove(&member->op->in_company);
     member->has_request = 0;
+    t->has_waited |= op_waits(member->op);
     op_request(member->op, now, &member->answer);
 }
 

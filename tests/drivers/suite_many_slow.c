@@ -109,6 +109,24 @@ TEST_AFTER(begin_slow, test_P8_list_ends_in_time_where_each_name_needs_a_request
     give_all();
 }
 
+/* Such requests go out one by one, so there is no time to try for each name. */
+TEST_AFTER(begin_slow, test_P8_list_of_shared_names_ends_in_time, other)
+{
+    sqlock *m = open_slow(w);
+    sqlock_acquire_opts o = quick_opts(500);
+    int rc = 0;
+
+    o.mode = SQLOCK_SHARED;
+    take_all(other);
+    assert_takes(400, 500 + patience_ms(500),
+                 rc = sqlock_acquire_each(m, list.names, CROWD, &o, list.locks, list.codes, &said));
+    assert_code(SQLOCK_EBUSY, rc, &said);
+    assert_int_equal(list.codes[0], SQLOCK_EBUSY);
+    assert_int_equal(list.codes[CROWD - 1], SQLOCK_ETIMEOUT);
+    assert_none(CROWD);
+    give_all();
+}
+
 /* It is offered one lock, and has not come to the queues of all others yet. */
 TEST_WITH(CALLS, begin_slow, test_P21_list_takes_up_an_offer_before_it_waits_for_other_names, other)
 {

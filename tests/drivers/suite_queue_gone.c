@@ -68,6 +68,36 @@ TEST(test_P8_requests_of_a_closed_manager_keep_no_one_out, m)
     give(keep(lock));
 }
 
+static int run_and_answer_late(void *conn, const sqlock_call *call, sqlock_stmt stmt,
+                               const sqlock_value *values, size_t n, int64_t deadline,
+                               sqlock_rows *rows, sqlock_error *err)
+{
+    int rc = spied_driver()->run(conn, call, stmt, values, n, deadline, rows, err);
+
+    sleep_ms(60);
+    return rc;
+}
+
+/* It has no place, and the answer comes while its manager is being closed. */
+TEST(test_P8_grant_to_a_manager_that_closes_keeps_no_one_out, m)
+{
+    sqlock_acquire_opts o = wait_opts(60000, 0, 0);
+    sqlock_lock *lock = NULL, *late = NULL;
+    sqlock *ends;
+    sqlock_op *op;
+
+    w->driver.run = run_and_answer_late;
+    ends = open_changed(w, 5000);
+    ok(sqlock_acquire_start(ends, "nightly", &o, &op, &said));
+    assert_soon(try_once(m, "nightly") == SQLOCK_EBUSY, patience_ms(1000));
+    close_manager(w, ends);
+    assert_takes(0, patience_ms(500), ok(sqlock_acquire(m, "nightly", &o, &lock, &said)));
+    if (sqlock_op_finish(op, &late, &said) == SQLOCK_OK)
+        assert_state(SQLOCK_LOST, late);
+    drop(late);
+    give(keep(lock));
+}
+
 /* It ends its wait, and asks again while its place is being taken out of the queue. */
 TEST(test_P1_owner_that_comes_back_keeps_what_it_is_granted, m, other)
 {
