@@ -1281,8 +1281,11 @@ SELECT 0, {BROKEN} FROM {broken} b WHERE b.ns = :ns AND b.name = :name AND b.tok
 -- The second step is for the most frequent case: another owner's lease runs, and this one comes. It decides as the
 -- fourth does.
 -- place: 1 is the next in line; NULL: not in the queue.
+-- With {in_turn} a release, or a renewal, waits for the row behind one of those who come, and not behind all. Of 44
+-- processes that begin at once each plans its statements first: the first release took 400 to 580 ms before, and 0 to
+-- 220 ms with it (two busy cores).
 -- :step first with waits
-SELECT 1 FROM {lock} l WHERE l.ns = :ns AND l.name = :name AND l.kind = 0 FOR NO KEY UPDATE OFFSET 1;
+SELECT 1 FROM {lock} l WHERE l.ns = :ns AND l.name = :name AND l.kind = 0 AND {in_turn} FOR NO KEY UPDATE OFFSET 1;
 -- :step with waits
 WITH k AS (
     SELECT c.ns, c.name, {now} AS t,
@@ -1307,7 +1310,7 @@ FROM k
 WHERE l.ns = k.ns AND l.name = k.name AND l.kind = 0
 RETURNING 0, {HELD}, CASE WHEN l.seats = 0 THEN l.token ELSE 0 END, l.exp - k.t, k.t, l.since, l.label, k.place, NULL::bytea, NULL::bytea;
 -- :step first
-SELECT 1 FROM {lock} l WHERE l.ns = :ns AND l.name = :name AND l.kind = 0 FOR NO KEY UPDATE OFFSET 1;
+SELECT 1 FROM {lock} l WHERE l.ns = :ns AND l.name = :name AND l.kind = 0 AND {in_turn} FOR NO KEY UPDATE OFFSET 1;
 -- :step
 WITH q AS (
     SELECT l.changes FROM {lock} l WHERE l.ns = :ns AND l.name = :name

@@ -93,4 +93,20 @@ TEST_AFTER(begin_adopted, test_sessions_of_requests_that_were_given_up_do_not_wa
     ok(sqlock_register_set(m, "r", "z", 1, version, &version, &said));
 }
 
+/* The server ends each of its requests in time, so no reply is lost. */
+TEST_AFTER(begin_adopted, test_P5_wait_behind_a_row_that_others_have_locked_ends_sure)
+{
+    sqlock *m = open_manager(g.w, NULL), *other = open_manager(g.w, NULL);
+    sqlock_acquire_opts o = wait_opts(0, 0, 0);
+    sqlock_lock *held, *lock;
+
+    ok(sqlock_acquire(m, "nightly", &o, &held, &said));
+    app_exec(g.app, "BEGIN", "SELECT 1 FROM sqlock_lock FOR UPDATE");
+    o.wait_ms = 1000;
+    assert_takes(900, 1000 + patience_ms(500),
+                 says(SQLOCK_EBUSY, sqlock_acquire(other, "nightly", &o, &lock, &said)));
+    app_exec(g.app, "COMMIT");
+    give(held);
+}
+
 TEST_MAIN_ON(postgres)
