@@ -161,7 +161,7 @@ static void send_due(struct locker *l)
 /* Wake them if someone has stopped one: they must be able to act. Without a waker the guardian is
  * our child. Other children are left alone: a shell may have started some, and then replaced itself
  * by us. */
-static void wake_watchers(struct locker *l)
+static void wake_helpers(struct locker *l)
 {
     pid_t pid = l->waker > 0 ? l->waker : atomic_load(&l->plan->shared->guardian);
     int status;
@@ -307,7 +307,7 @@ static void watch_command(struct locker *l)
             l->suspended = false;
             order_send(l, ORDER_DEADLINE, 0);
         }
-        wake_watchers(l);
+        wake_helpers(l);
         say_again();
     }
 }
@@ -327,7 +327,7 @@ static void guard_instead(struct locker *l)
     for (;;) {
         pid_t root, pid = 0;
 
-        wake_watchers(l);
+        wake_helpers(l);
         while (l->waker == 0 && (pid = waitpid(-1, NULL, WNOHANG)) > 0)
             continue;
         if (l->waker_done || (pid < 0 && errno == ECHILD))

@@ -61,6 +61,7 @@ struct plan {
     struct shared *shared;
 };
 
+struct order;
 struct outcome;
 
 /* Read the words of the command, whose table is plan->cli->command. Returns 0, or the exit code
@@ -68,7 +69,7 @@ struct outcome;
 int plan_read(struct plan *plan, int argc, char **argv);
 void plan_free(struct plan *plan);
 
-/* Start the watchers, and be the locker. No thread may run, and no database be open: the watchers
+/* Start the helpers, and be the locker. No thread may run, and no database be open: the helpers
  * inherit neither. Returns the exit code. */
 int plan_run(struct plan *plan, struct outcome *outcome);
 /* The locker: takes the lock, renews it, releases it. Returns the exit code. */
@@ -78,7 +79,6 @@ int locker_run(struct plan *plan, int guardian_fd, pid_t waker, struct outcome *
 void guardian_run(const struct plan *plan, int locker_fd) __attribute__((noreturn));
 /* Fork and exec. If exec fails, its errno can be read from *out_error_fd; otherwise that is at its
  * end. Returns the process, or minus errno. */
-struct order;
 pid_t command_start(const struct plan *plan, const struct order *order, int *out_error_fd);
 
 /* Rename this process in the list of processes, so that `pkill sqlock` does not kill all three. */

@@ -1,4 +1,4 @@
-/* The three processes of one grant: the locker, which is this one, and its watchers. */
+/* The three processes of one grant: the locker, which is this one, and its helpers. */
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -25,7 +25,7 @@ void plan_show_as(const struct plan *plan, const char *what)
     prctl(PR_SET_NAME, what, 0, 0, 0);
 }
 
-static int start_watchers(struct plan *plan, int *out_fd, pid_t *out_pid)
+static int start_helpers(struct plan *plan, int *out_fd, pid_t *out_pid)
 {
     sigset_t all, ours;
     int ends[2];
@@ -60,7 +60,7 @@ int plan_run(struct plan *plan, struct outcome *outcome)
         status_write(plan, outcome);
         return code;
     }
-    if (start_watchers(plan, &fd, &waker) != 0) {
+    if (start_helpers(plan, &fd, &waker) != 0) {
         say(SAY_ERROR, "no file descriptor or process available");
         return EXIT_INTERNAL;
     }

@@ -42,7 +42,7 @@ static void start_refused(int number, int with)
     sh_before(refuse);
 }
 
-/* What a filter of a container or an old kernel answers, to each watcher in its turn. */
+/* What a filter of a container or an old kernel answers, to each helper in its turn. */
 static struct {
     int number, with;
     bool kills_guardian;
