@@ -12,7 +12,6 @@
 
 #include "cli/base/connect.h"
 #include "cli/base/look.h"
-#include "cli/base/options.h"
 #include "cli/base/say.h"
 #include "cli/base/shown.h"
 #include "cli/base/signals.h"

@@ -5,9 +5,10 @@
 #include <sqlock/sqlock.h>
 #include <stdbool.h>
 
+#include "cli/base/options.h"
+
 struct cli;
 struct signals;
-struct options;
 
 /* The options of both. */
 struct grant_opts {
@@ -25,7 +26,7 @@ struct grant_opts {
 enum { GRANT_LABEL = SQLOCK_LABEL_MAX - 126 };
 
 /* Keys of those options in the commands' tables. */
-enum { GRANT_TTL = 256, GRANT_GRACE, GRANT_SLOTS, GRANT_ACTOR, GRANT_LAST };
+enum { GRANT_TTL = OPTION_LONG, GRANT_GRACE, GRANT_SLOTS, GRANT_ACTOR, GRANT_LAST };
 
 #define GRANT_LEASE                                                                                \
     {GRANT_TTL, "ttl", "DUR", "length of the lease; default: 30s"},                                \

@@ -11,7 +11,7 @@
 #include "cli/cli.h"
 
 enum {
-    URL_FILE = OPTION_LONG - 64,
+    URL_FILE = OPTION_LONG,
     LOCAL,
     SCHEMA,
     PREFIX,
@@ -248,6 +248,7 @@ int options_next(struct options *o)
         }
         if (spec == NULL || !read_value(o, spec))
             return OPTIONS_WRONG;
+        /* A key may stand in both tables: the commands number theirs for themselves. */
         if (spec_by_key(o->own, spec->key) == spec)
             return spec->key;
         if (!take_global(o, spec->key, o->rest))
@@ -320,7 +321,7 @@ static void print_one(FILE *to, const struct option_spec *spec)
     char left[64] = "";
     size_t used = 0;
 
-    if (spec->key < OPTION_LONG - 64)
+    if (spec->key < OPTION_LONG)
         used += (size_t)snprintf(left, sizeof left, "-%c%s", spec->key, spec->name ? ", " : "");
     else
         used += (size_t)snprintf(left, sizeof left, "    ");
