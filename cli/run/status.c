@@ -62,8 +62,7 @@ static char *as_line(const struct plan *plan, const struct outcome *o)
         json_object_set_new(json, "tokens", of_all(plan, o, token_of));
         json_object_set_new(json, "slots", of_all(plan, o, slot_of));
     }
-    text = json != NULL ? json_dumps(json, JSON_COMPACT | JSON_EMBED) : NULL;
-
+    text = json != NULL ? json_dumps(json, JSON_COMPACT) : NULL;
     json_decref(json);
     return text;
 }
@@ -75,7 +74,7 @@ void status_write(const struct plan *plan, const struct outcome *outcome)
     if (plan->status_fd < 0)
         return;
     text = as_line(plan, outcome);
-    if (text == NULL || dprintf(plan->status_fd, "{%s}\n", text) < 0)
+    if (text == NULL || dprintf(plan->status_fd, "%s\n", text) < 0)
         say(SAY_ERROR, "--status-fd: %s", text == NULL ? "out of memory" : strerror(errno));
     free(text);
 }
