@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <unistd.h>
 
 #include <sqlock/admin.h>
 
@@ -107,13 +106,11 @@ static int print_report(const struct job *job)
 static void *reap_work(void *arg)
 {
     struct job *job = arg;
-    uint64_t one = 1;
 
     memset(&job->report, 0, sizeof job->report);
     job->report.size = sizeof job->report;
     job->rc = sqlock_reap(job->m, &job->opts, &job->report, &job->err);
-    if (write(job->done_fd, &one, sizeof one) < 0)
-        job->caught = 0; /* an eventfd has room for it */
+    eventfd_write(job->done_fd, 1);
     return NULL;
 }
 
@@ -123,7 +120,7 @@ static int reap_once(struct job *job)
     struct pollfd fds[] = {{.fd = job->done_fd, .events = POLLIN},
                            {.fd = job->signals.fd, .events = POLLIN}};
     pthread_t thread;
-    uint64_t count;
+    eventfd_t ignored;
 
     if (pthread_create(&thread, NULL, reap_work, job) != 0) {
         say(SAY_ERROR, "cannot start a thread");
@@ -138,8 +135,7 @@ static int reap_once(struct job *job)
         }
     }
     pthread_join(thread, NULL);
-    if (read(job->done_fd, &count, sizeof count) < 0)
-        return EXIT_INTERNAL;
+    eventfd_read(job->done_fd, &ignored);
     if (job->rc == SQLOCK_ELOST) {
         fail_with(job->rc, &job->err);
         return EXIT_LOST;
