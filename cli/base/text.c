@@ -54,7 +54,7 @@ static bool read_thousandths(const char **text, int64_t *out)
 /* "1h30m": each unit is smaller than the one before it, or a digit was mistyped. */
 bool text_duration(const char *text, int64_t *out_ms)
 {
-    const int64_t most = INT64_C(864000000000000); /* 10000 days, in thousandths of ms */
+    const int64_t most = INT64_MAX / 2; /* so that a sum fits; in thousandths of ms */
     int64_t number, unit, last = INT64_MAX, sum = 0;
     const char *at = text;
     size_t len;

@@ -6,7 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* "500ms", "30s", "1.5m", "1h30m", "1d", "2w"; a bare number is seconds. At most 10000 days. */
+/* "500ms", "30s", "1.5m", "1h30m", "1d", "2w"; a bare number is seconds. The caller sets a
+ * limit. */
 bool text_duration(const char *text, int64_t *out_ms);
 /* "4m12s": two units at most; "0s". Returns out. */
 enum { TEXT_DURATION = 32 };

@@ -159,6 +159,7 @@ TEST(test_durations_are_what_people_write, ON_SQLITE)
     assert_sh("sqlock acquire -n --ttl 1h59m59s999ms nightly.2");
     assert_says(0, "1h59m", NULL, "sqlock show nightly.2");
     assert_says(64, "", "too long (at most 24d)", "sqlock ls --older-than 3w6d23h");
+    assert_says(64, "", "too long (at most 10000d)", "sqlock reap --grace 10001d");
     assert_says(75, NULL, NULL, "sqlock acquire -w 0.3 nightly");
 }
 
