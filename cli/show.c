@@ -82,7 +82,7 @@ static int find_seat(const sqlock_info *info, void *user)
     return s->rows == NULL ? 0 : json_array_append_new(s->rows, info_json(info));
 }
 
-static int show_seats(sqlock *m, const char *name, sqlock_list_fn fn, void *user)
+static int list_seats(sqlock *m, const char *name, sqlock_list_fn fn, void *user)
 {
     sqlock_list_opts opts = SQLOCK_LIST_OPTS_INIT;
     sqlock_error err = {0};
@@ -122,7 +122,7 @@ static int add_waiter(const sqlock_waiter *waiter, void *user)
 
 /* Where the database has no queue, there is none to show. A role without the right to read it sees
  * the lock all the same. *out_read: all of it was read. Returns 0, or the exit code. */
-static int show_queue(sqlock *m, const char *name, sqlock_waiter_fn fn, void *user, bool *out_read)
+static int list_queue(sqlock *m, const char *name, sqlock_waiter_fn fn, void *user, bool *out_read)
 {
     sqlock_error err = {0};
     int rc = sqlock_list_waiters(m, name, fn, user, &err);
@@ -140,14 +140,14 @@ static int show_words(sqlock *m, const sqlock_info *info)
 {
     struct seat_rows seats = {.name = info->name};
     bool read;
-    int rc = show_seats(m, info->name, find_seat, &seats);
+    int rc = list_seats(m, info->name, find_seat, &seats);
 
     if (rc != 0)
         return rc;
     print_words(info, seats_state(&seats, info));
-    if ((rc = show_seats(m, info->name, print_seat, (void *)(uintptr_t)info->name)) != 0)
+    if ((rc = list_seats(m, info->name, print_seat, (void *)(uintptr_t)info->name)) != 0)
         return rc;
-    rc = show_queue(m, info->name, print_waiter, NULL, &read);
+    rc = list_queue(m, info->name, print_waiter, NULL, &read);
     return rc != 0 ? rc : output_end();
 }
 
@@ -156,10 +156,10 @@ static int show_json(sqlock *m, const sqlock_info *info)
     json_t *out = info_json(info), *queue = json_array();
     struct seat_rows seats = {.name = info->name, .rows = json_array()};
     bool read = false;
-    int rc = show_seats(m, info->name, find_seat, &seats);
+    int rc = list_seats(m, info->name, find_seat, &seats);
 
     if (rc == 0)
-        rc = show_queue(m, info->name, add_waiter, queue, &read);
+        rc = list_queue(m, info->name, add_waiter, queue, &read);
     if (rc == 0 && seats.any) {
         json_object_set_new(out, "state", json_string(seats_state(&seats, info)));
         json_object_set(out, "holders", seats.rows);

@@ -20,7 +20,7 @@
 
 enum {
     SETTLE_MS = 2000,
-    TELL_US = 1000000,
+    SAY_US = 1000000,
     LOOK_US = 2000000,
     LOOK_AGAIN_MS = 10,
     PLACE_WORDS = 48,
@@ -166,7 +166,7 @@ static void line_print(struct grant_line *l, const char *holder)
 void grant_line_begin(struct grant_line *l)
 {
     l->looks = false;
-    l->due_us = sqlock_now_us() + TELL_US;
+    l->due_us = sqlock_now_us() + SAY_US;
 }
 
 int grant_line_fd(const struct grant_line *l)
