@@ -67,7 +67,7 @@ static int run_run(struct cli *cli, int argc, char **argv)
     struct plan plan = {.cli = cli,
                         .grant = GRANT_OPTS_INIT,
                         .busy_exit = EXIT_BUSY,
-                        .grace_ms = 5000,
+                        .kill_after_ms = 5000,
                         .status_fd = -1,
                         .status_fd_given = -1,
                         .lead = cli->command == &command_lead,

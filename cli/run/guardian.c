@@ -23,11 +23,8 @@
 #include "cli/run/tree.h"
 #include "cli/run/wire.h"
 
-#define KILL_AGAIN_US      5000
-#define CONT_US            100000
-#define CONTS              100 /* a renewal that delays the locker's stop takes less than 10 s */
-#define KILL_SLOWLY_US     250000
-#define KILL_SLOW_AFTER_US 2000000
+#define CONT_US 100000
+#define CONTS   100 /* a renewal that delays the locker's stop takes less than 10 s */
 
 enum phase { IDLE, RUNNING, TERM, KILL, GONE };
 
@@ -56,33 +53,13 @@ struct guardian {
 
 /* ---- times ----------------------------------------------------------------------------------- */
 
-int64_t plan_grace_us(const struct plan *plan)
-{
-    int64_t most = (int64_t)plan->grant.lease_ms * 1000 / 4;
-    int64_t grace = plan->on_lost == ON_LOST_KILL ? 0 : (int64_t)plan->grace_ms * 1000;
-
-    return grace < most ? grace : most;
-}
-
-int64_t plan_slack_us(const struct plan *plan)
-{
-    int64_t slack = (int64_t)plan->grant.lease_ms * 1000 / 10;
-
-    return slack < 500000 ? slack : 500000;
-}
-
-int64_t plan_again_us(int64_t since_us)
-{
-    return since_us < KILL_SLOW_AFTER_US ? KILL_AGAIN_US : KILL_SLOWLY_US;
-}
-
 /* When KILL must come, whatever else happens. */
 static int64_t guardian_kill_us(const struct guardian *g)
 {
     bool lost = g->lost || g->cause == CAUSE_DEADLINE || g->cause == CAUSE_ALONE;
     int64_t last = g->deadline_us - plan_slack_us(g->plan);
-    int64_t grace = lost && g->plan->on_lost == ON_LOST_KILL ? 0 : g->plan->grace_ms;
-    int64_t polite = g->stop_us + grace * 1000;
+    int64_t after = lost && g->plan->on_lost == ON_LOST_KILL ? 0 : g->plan->kill_after_ms;
+    int64_t polite = g->stop_us + after * 1000;
 
     return g->plan->on_lost == ON_LOST_WARN || polite < last ? polite : last;
 }
@@ -95,7 +72,7 @@ static int64_t guardian_next_us(const struct guardian *g, int64_t now)
     switch (g->phase) {
     case RUNNING:
         if (g->plan->on_lost != ON_LOST_WARN)
-            next = g->deadline_us - plan_slack_us(g->plan) - plan_grace_us(g->plan);
+            next = g->deadline_us - plan_slack_us(g->plan) - plan_kill_after_us(g->plan);
         return next < g->max_end_us ? next : g->max_end_us;
     case TERM:
         return guardian_kill_us(g);

@@ -189,7 +189,8 @@ static void suspend_too(struct locker *l)
     if (!held_renew(&l->held))
         say(SAY_MORE, "%s: cannot renew the lease before it is suspended", l->plan->name);
     order_send(l, ORDER_DEADLINE, 0);
-    left = (l->known_us - plan_slack_us(l->plan) - plan_grace_us(l->plan) - sqlock_now_us()) / 1000;
+    left = (l->known_us - plan_slack_us(l->plan) - plan_kill_after_us(l->plan) - sqlock_now_us()) /
+           1000;
     if (l->plan->on_lost == ON_LOST_WARN)
         say(SAY_NOTE, "%s: suspended; the lock is lost unless it is resumed within %s",
             l->plan->name, text_span(span, left));
@@ -318,7 +319,7 @@ static void watch_command(struct locker *l)
 static void guard_instead(struct locker *l)
 {
     int64_t last = held_deadline_us(&l->held) - plan_slack_us(l->plan);
-    int64_t polite = sqlock_now_us() + (int64_t)l->plan->grace_ms * 1000, now;
+    int64_t polite = sqlock_now_us() + (int64_t)l->plan->kill_after_ms * 1000, now;
     bool asked = false;
 
     last = polite < last ? polite : last;

@@ -1,4 +1,4 @@
-/* The words of `sqlock run` and its like, read into a plan. */
+/* The words of `sqlock run` and its like, read into a plan; and the times that follow from it. */
 #include "cli/run/plan.h"
 
 #include <fcntl.h>
@@ -85,7 +85,7 @@ static bool take_option(struct options *o, int key, struct plan *plan, bool *out
     case RUN_AT_LEAST:
         return options_duration(o, &plan->least_ms);
     case 'k':
-        return options_duration(o, &plan->grace_ms);
+        return options_duration(o, &plan->kill_after_ms);
     case RUN_ON_LOST:
         return read_on_lost(o, plan);
     case RUN_STATUS_FD:
@@ -191,4 +191,28 @@ int plan_read(struct plan *plan, int argc, char **argv)
         return 0;
     say(SAY_ERROR, "out of memory");
     return EXIT_INTERNAL;
+}
+
+/* ---- times ----------------------------------------------------------------------------------- */
+
+enum { KILL_AGAIN_US = 5000, KILL_SLOWLY_US = 250000, KILL_SLOW_AFTER_US = 2000000 };
+
+int64_t plan_kill_after_us(const struct plan *plan)
+{
+    int64_t most = (int64_t)plan->grant.lease_ms * 1000 / 4;
+    int64_t wanted = plan->on_lost == ON_LOST_KILL ? 0 : (int64_t)plan->kill_after_ms * 1000;
+
+    return wanted < most ? wanted : most;
+}
+
+int64_t plan_slack_us(const struct plan *plan)
+{
+    int64_t slack = (int64_t)plan->grant.lease_ms * 1000 / 10;
+
+    return slack < 500000 ? slack : 500000;
+}
+
+int64_t plan_again_us(int64_t since_us)
+{
+    return since_us < KILL_SLOW_AFTER_US ? KILL_AGAIN_US : KILL_SLOWLY_US;
 }

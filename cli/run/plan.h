@@ -43,10 +43,10 @@ struct plan {
     char **command; /* ends with NULL */
     struct grant_opts grant;
     int busy_exit;
-    int32_t grace_ms; /* between TERM and KILL */
-    int32_t max_ms;   /* 0: none */
-    int32_t least_ms; /* the lock is held at least this long */
-    int64_t every_ms; /* once: the length of a period; 0: run */
+    int32_t kill_after_ms; /* -k: between TERM and KILL */
+    int32_t max_ms;        /* 0: none */
+    int32_t least_ms;      /* the lock is held at least this long */
+    int64_t every_ms;      /* once: the length of a period; 0: run */
     bool again;   /* once: even if this period's run is done; lead: also after the command's end */
     bool lead;    /* stand for election, again and again */
     bool resign;  /* lead: only request the leader of now to resign */
@@ -85,8 +85,9 @@ pid_t command_start(const struct plan *plan, const struct order *order, int *out
 void plan_show_as(const struct plan *plan, const char *what);
 
 /* The time between TERM and KILL at the end of a lease: a longer -k is cut, so that renewals have
- * most of the lease to succeed. And the time that KILL itself may take. */
-int64_t plan_grace_us(const struct plan *plan);
+ * most of the lease to succeed. */
+int64_t plan_kill_after_us(const struct plan *plan);
+/* The time that KILL itself may take: it comes so long before the end of the lease. */
 int64_t plan_slack_us(const struct plan *plan);
 /* How long to wait before looking again at processes that do not die at once, or not at all (they
  * wait for a disk, or belong to another user). since_us: since the first KILL. */

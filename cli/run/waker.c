@@ -57,8 +57,8 @@ static int64_t waker_kill_us(const struct waker *w)
 
     if (w->guardian > 0)
         return last < INT64_MAX - LATE_US ? last + LATE_US : last;
-    polite =
-        w->stop_us + (w->plan->on_lost == ON_LOST_KILL ? 0 : (int64_t)w->plan->grace_ms * 1000);
+    polite = w->stop_us +
+             (w->plan->on_lost == ON_LOST_KILL ? 0 : (int64_t)w->plan->kill_after_ms * 1000);
     return polite < last ? polite : last;
 }
 
