@@ -233,7 +233,8 @@ static void hear_guardian(struct locker *l)
 
 /* ---- while the command runs ------------------------------------------------------------------ */
 
-static void say_state(struct locker *l)
+/* Say how the locks are, when that changes. A lost one stops the command. */
+static void notice_state(struct locker *l)
 {
     sqlock_lock *lock = held_worst(&l->held);
     sqlock_state state = sqlock_lock_state(lock);
@@ -303,7 +304,7 @@ static void watch_command(struct locker *l)
         hear_guardian(l);
         hand_on_signals(l);
         send_due(l);
-        say_state(l);
+        notice_state(l);
         if (held_deadline_us(&l->held) != l->known_us) {
             l->suspended = false;
             order_send(l, ORDER_DEADLINE, 0);
@@ -320,7 +321,7 @@ static void guard_instead(struct locker *l)
 {
     int64_t last = held_deadline_us(&l->held) - plan_slack_us(l->plan);
     int64_t polite = sqlock_now_us() + (int64_t)l->plan->kill_after_ms * 1000, now;
-    bool asked = false;
+    bool sent_term = false;
 
     last = polite < last ? polite : last;
     say(SAY_ERROR, "%s: the guardian process was killed; the command is being stopped",
@@ -334,8 +335,8 @@ static void guard_instead(struct locker *l)
         if (l->waker_done || (pid < 0 && errno == ECHILD))
             return;
         root = l->waker > 0 ? l->waker : getpid();
-        if (l->waker == 0 && !asked) {
-            asked = true;
+        if (l->waker == 0 && !sent_term) {
+            sent_term = true;
             tree_signal(root, SIGTERM);
             tree_signal(root, SIGCONT);
         }
