@@ -5,8 +5,7 @@
 
 #include "mysql.h"
 
-/* ---- whose library -----------------------------------------------------------------------------
- */
+/* ---- whose library --------------------------------------------------------------------------- */
 
 /* Where the program or library that has this address begins; NULL: none has it. */
 static const void *address_object(const void *address)
@@ -64,8 +63,7 @@ static int library_check(const sqlock_adopt_opts *opts, sqlock_error *err)
     return 0;
 }
 
-/* ---- adopting ----------------------------------------------------------------------------------
- */
+/* ---- adopting -------------------------------------------------------------------------------- */
 
 static int native_check(MYSQL *my, sqlock_error *err)
 {
@@ -107,8 +105,7 @@ static int adopted_make(const sqlock_adopt_opts *opts, void **out_conn, sqlock_e
     return 0;
 }
 
-/* ---- its transaction ---------------------------------------------------------------------------
- */
+/* ---- its transaction ------------------------------------------------------------------------- */
 
 /* With autocommit off, a transaction that has no statement yet counts as open: the next one runs in
  * it. An error as an answer says nothing of the transaction, so the library knows no more than

@@ -18,8 +18,7 @@
 /* A number of packets that no command reaches: each begins at 0. */
 #define UNDISTURBED UINT32_MAX
 
-/* ---- what the application's connection is at
- * ----------------------------------------------------- */
+/* ---- what the application's connection is at ------------------------------------------------- */
 
 /* The header of a sent command is still in the buffer, and no packet has come. The server never
  * answers these two commands. */
@@ -52,8 +51,7 @@ int my_adopted_undisturbed(const struct my_conn *c)
     return c->my->net.pkt_nr == UNDISTURBED;
 }
 
-/* ---- what the application may read next
- * ---------------------------------------------------------- */
+/* ---- what the application may read next ------------------------------------------------------ */
 
 void my_last_keep(struct my_last *last, const MYSQL *my)
 {
@@ -98,8 +96,7 @@ void my_last_give_back(const struct my_last *last, MYSQL *my)
     memcpy(my->info, last->info, last->info_len + 1);
 }
 
-/* ---- a statement and its answer
- * ------------------------------------------------------------------ */
+/* ---- a statement and its answer -------------------------------------------------------------- */
 
 int my_adopted_ready(struct my_conn *c, const struct my_call *call)
 {

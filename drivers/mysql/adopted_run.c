@@ -11,8 +11,7 @@
 #define FIRST_SLICE_US (SECOND_US / 2)
 #define BEYOND_S       10 /* added to a limit in seconds that is not to be reached */
 
-/* ---- settings
- * ------------------------------------------------------------------------------------ */
+/* ---- settings -------------------------------------------------------------------------------- */
 
 /* What our statements rely on, and their limits: cut_us for now, left_us until the deadline. Where
  * innodb_rollback_on_timeout is on, a wait for a row that innodb_lock_wait_timeout ends would end
@@ -83,8 +82,7 @@ static int session_keep(struct my_conn *c, const struct my_call *call, char *out
     return rc;
 }
 
-/* ---- a statement
- * --------------------------------------------------------------------------------- */
+/* ---- a statement ----------------------------------------------------------------------------- */
 
 /* The server ended it at its limit, and the transaction stands. On MariaDB there is no other limit:
  * there 1205 comes from a statement that waits for no one. */
@@ -203,8 +201,7 @@ static int request_run(struct my_conn *c, const struct my_call *call, const stru
     return rc;
 }
 
-/* ---- the slot
- * ------------------------------------------------------------------------------------ */
+/* ---- the slot -------------------------------------------------------------------------------- */
 
 /* On MySQL, between two changes of the session's settings. They are restored whatever happened. If
  * the server refused that, the application would go on with ours, so its link is cut instead. */
