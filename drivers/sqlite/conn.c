@@ -148,6 +148,14 @@ static int file_fail(const lite_conn *conn, int rc, sqlock_error *err)
     return sqlock_error_db(err, "08001", rc, SQLOCK_RECONNECT, text);
 }
 
+/* SQLite would put a journal beside it, and fail when it reads what it wrote. */
+static int file_is_special(const char *path)
+{
+    struct stat st;
+
+    return stat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode);
+}
+
 /* Only a migration makes the file. If another program has moved the file away, a connection that is
  * opened again must not put an empty one in its place, where the first one is to come back. */
 static int conn_open_url(lite_conn *conn, const char *url, sqlock_error *err)
@@ -159,6 +167,9 @@ static int conn_open_url(lite_conn *conn, const char *url, sqlock_error *err)
 
     if (path == NULL || (conn->path = lite_path_absolute("", path, err)) == NULL)
         return err->code;
+    if (file_is_special(conn->path))
+        return sqlock_error_set(err, SQLOCK_EREFUSED, 0,
+                                "%s is a device, a pipe or a socket, not a file", conn->path);
     rc = sqlite3_open_v2(conn->path, &conn->db, flags, NULL);
     if (rc == SQLITE_OK)
         return 0;

@@ -107,6 +107,16 @@ TEST(test_a_folder_that_is_missing_or_no_database_is_reported_and_not_made)
     assert_int_equal(access(folder, F_OK), -1);
 }
 
+TEST(test_a_pipe_is_refused_as_no_file)
+{
+    const char *pipe = textf("%s/pipe", temp_dir());
+
+    assert_int_equal(mkfifo(pipe, 0600), 0);
+    assert_error(SQLOCK_EREFUSED, "not a file", try_open(pipe, &err), &err);
+    assert_error(SQLOCK_EREFUSED, "not a file", try_migrate(pipe, &err), &err);
+    assert_int_equal(access(textf("%s-journal", pipe), F_OK), -1);
+}
+
 /* ---- relative paths -------------------------------------------------------------------------- */
 
 static int back_to = -1; /* where this program works, while a test works elsewhere */
