@@ -132,14 +132,15 @@ void pg_close(void *conn);
 struct pg_host { /* "": not said */
     char *name, *address, *port;
 };
-/* listen.c */
-int pg_listen(void *conn, const unsigned char client[16], int64_t deadline, sqlock_error *err);
-int pg_hear(void *conn, const sqlock_call *call, int64_t deadline, sqlock_rows *rows,
-            sqlock_error *err);
 int pg_hosts(const char *url, sqlock_hosts *out, sqlock_error *err);
 /* The URL's host, counted from 1. 0: no memory. Free it in both cases. */
 int pg_host_pick(const char *url, uint32_t host, struct pg_host *out);
 void pg_host_free(struct pg_host *h);
+
+/* listen.c */
+int pg_listen(void *conn, const unsigned char client[16], int64_t deadline, sqlock_error *err);
+int pg_hear(void *conn, const sqlock_call *call, int64_t deadline, sqlock_rows *rows,
+            sqlock_error *err);
 
 /* adopted.c */
 extern const sqlock_adopter pg_adopter;

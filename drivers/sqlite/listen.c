@@ -38,8 +38,8 @@ int lite_notify_make(lite_conn *conn, sqlock_error *err)
     return rc == SQLITE_OK ? 0 : lite_error(conn, rc, 0, NULL, err);
 }
 
-static int hear_tell(const unsigned char owner[SQLOCK_MESSAGE_SIZE], sqlock_rows *rows,
-                     sqlock_error *err)
+static int hear_report(const unsigned char owner[SQLOCK_MESSAGE_SIZE], sqlock_rows *rows,
+                       sqlock_error *err)
 {
     int rc = sqlock_rows_add(rows, 0);
 
@@ -54,7 +54,7 @@ static int hear_messages(const lite_conn *conn, sqlock_rows *rows, sqlock_error 
     int rc = 0;
 
     while (rc == 0 && sqlock_message_take(conn->ear, owner))
-        rc = hear_tell(owner, rows, err);
+        rc = hear_report(owner, rows, err);
     return rc;
 }
 
@@ -89,7 +89,7 @@ static int hear_change(lite_conn *conn, int64_t now, sqlock_rows *rows, sqlock_e
     if (rc != 0 || version == conn->heard)
         return rc;
     conn->heard = version;
-    return hear_tell(all, rows, err);
+    return hear_report(all, rows, err);
 }
 
 /* Without threads this wait lets the application's loop go on. */

@@ -44,8 +44,8 @@ typedef struct lite_conn {
     int lock_missing; /* the kernel does not know the lock that SQLite believes in */
     int unstoppable;  /* a ROLLBACK runs: neither deadline nor cancel may end it */
     uint64_t call;    /* the number of the run() that is under way; 0: none can be cancelled */
-    int pauses;       /* it was rolled back at its end and may be made anew: ... */
-    int paused;       /* that has happened, */
+    int pauses;       /* SQLOCK_CALL_PAUSES: at its end it is rolled back, to be made anew */
+    int paused;       /* the last call was, */
     sqlock_error why; /* for this reason */
     _Atomic uint64_t cancelled; /* a call; the only field that another thread writes */
     sqlite3_stmt *version;      /* of the file's data: listen.c */
@@ -83,7 +83,7 @@ int lite_check_file(const lite_conn *conn, sqlock_error *err);
 /* The same for a file that was just opened; and, in WAL mode, once it has been read. */
 int lite_remember_file(lite_conn *conn, sqlock_error *err);
 int lite_remember_sides(lite_conn *conn, sqlock_error *err);
-/* For each call: after it has read the file, and before its answer counts. */
+/* Before each commit: the file may have come into WAL mode since it was opened. */
 int lite_follow_journal(lite_conn *conn, sqlock_error *err);
 /* The same for the application's connection. */
 int lite_check_adopted(lite_conn *conn, sqlock_error *err);
@@ -119,16 +119,15 @@ int lite_is_cancelled(const lite_conn *conn);
 int lite_call_over(lite_conn *conn);
 /* Sleep a little before try number count + 1. Returns 0 if there must be no further try. */
 int lite_pause(lite_conn *conn, int count);
+/* Run a statement and read the first value of its first row, "" if there is none. */
+int lite_query(lite_conn *conn, const char *sql, char *out, size_t size, sqlock_error *err);
+/* 1: its URL or VFS turns locks off. path may be "". */
+int lite_is_unlocked(sqlite3 *db, const char *path);
 
 /* journal.c: set a rollback journal so that a commit survives a power cut; WAL stays. */
 int lite_journal_set(lite_conn *conn, sqlock_error *err);
 /* Before the first table is made: an empty file becomes one in WAL mode, if it can. */
 int lite_journal_make(lite_conn *conn, sqlock_error *err);
-
-/* Run a statement and read the first value of its first row, "" if there is none. */
-int lite_query(lite_conn *conn, const char *sql, char *out, size_t size, sqlock_error *err);
-/* 1: its URL or VFS turns locks off. path may be "". */
-int lite_is_unlocked(sqlite3 *db, const char *path);
 
 /* adopted.c */
 extern const sqlock_adopter lite_adopter;
@@ -157,7 +156,8 @@ int lite_run_script(void *conn, const sqlock_script *script, const sqlock_value 
                     int64_t deadline, sqlock_rows *rows, sqlock_error *err);
 
 /* listen.c */
-int lite_listen(void *conn, const unsigned char client[16], int64_t deadline, sqlock_error *err);
+int lite_listen(void *conn, const unsigned char client[SQLOCK_MESSAGE_SIZE], int64_t deadline,
+                sqlock_error *err);
 int lite_notify_make(lite_conn *conn, sqlock_error *err);
 int lite_hear(void *conn, const sqlock_call *number, int64_t deadline, sqlock_rows *rows,
               sqlock_error *err);
