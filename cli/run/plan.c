@@ -32,9 +32,11 @@ static bool read_status_fd(struct options *o, struct plan *plan)
     if (!options_number(o, 0, 1 << 20, &fd))
         return false;
     plan->status_fd_given = (int)fd;
-    if ((plan->status_fd = fcntl((int)fd, F_DUPFD_CLOEXEC, 3)) >= 0)
+    if ((plan->status_fd = fcntl((int)fd, F_DUPFD_CLOEXEC, 3)) >= 0 &&
+        (fcntl((int)fd, F_GETFL) & O_ACCMODE) != O_RDONLY)
         return true;
-    options_refuse(o->cli, "--status-fd %s: this file descriptor is not open", o->value);
+    options_refuse(o->cli, "--status-fd %s: this file descriptor is not open for writing",
+                   o->value);
     return false;
 }
 

@@ -55,6 +55,7 @@ TEST(test_wrong_usage_says_where_to_look, ON_SQLITE)
     assert_says(64, "", "--older-than: invalid duration \"5x\" (use ", "sqlock ls --older-than 5x");
     assert_says(64, "", "--waiting lists no locks", "sqlock ls --waiting --held");
     assert_says(64, "", "; see 'sqlock help run'\n", "sqlock run a");
+    assert_says(64, "", "not open for writing", "sqlock run --status-fd 3 a true 3</dev/null");
 }
 
 /* Of every long option each beginning that is none itself: one that is taken for the whole is
