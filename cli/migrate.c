@@ -2,7 +2,6 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include <sqlock/migrate.h>
 
@@ -106,14 +105,11 @@ static void print_head(struct job *job)
 
 static void print_step(const sqlock_migration_info *info)
 {
-    time_t applied = (time_t)(info->applied_us / 1000000);
-    char when[TEXT_MOMENT] = "-";
-    struct tm tm;
+    char when[TEXT_MOMENT];
 
-    if (info->applied_us > 0 && gmtime_r(&applied, &tm) != NULL)
-        strftime(when, sizeof when, "%Y-%m-%d %H:%M:%SZ", &tm);
     printf("%7d  %-24s %-10s  %s\n", info->version, info->name != NULL ? info->name : "?",
-           sqlock_migration_state_name(info->state), when);
+           sqlock_migration_state_name(info->state),
+           info->applied_us > 0 ? text_moment(when, info->applied_us / 1000000) : "-");
 }
 
 static int each_step(const sqlock_migration_info *info, void *user)

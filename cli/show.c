@@ -38,7 +38,7 @@ static void print_words(const sqlock_info *info, const char *state)
     if (info->held) {
         printf("holder      %s\n", holder != NULL ? holder : "?");
         printf("owner       %s\n", text_owner(owner, info->owner));
-        printf("held since  %s (%s)\n", text_moment(moment, info->holder.held_ms),
+        printf("held since  %s (%s)\n", text_moment_ago(moment, info->holder.held_ms),
                text_span(held, info->holder.held_ms));
         if (info->holder.left_ms > 0)
             printf("expires in  %s\n", text_span(left, info->holder.left_ms));
@@ -62,7 +62,7 @@ static int print_seat(const sqlock_info *info, void *user)
         return 0;
     printf("%-11s %s, token %lld, since %s (%s), ", info_seat(info, seat, sizeof seat),
            *holder != '\0' ? holder : "someone", (long long)info->holder.token,
-           text_moment(moment, info->holder.held_ms), text_span(held, info->holder.held_ms));
+           text_moment_ago(moment, info->holder.held_ms), text_span(held, info->holder.held_ms));
     printf("%s %s%s\n", left_ms > 0 ? "expires in" : "expired",
            text_span(left, left_ms > 0 ? left_ms : -left_ms), left_ms > 0 ? "" : " ago");
     free(holder);
@@ -107,7 +107,7 @@ static int print_waiter(const sqlock_waiter *waiter, void *user)
     if (label != NULL)
         printf("%-11s %lld: %s, %s, since %s (%s)\n", waiter_word(waiter), (long long)waiter->place,
                *label != '\0' ? label : "someone", waiter_wants(waiter, wants, sizeof wants),
-               text_moment(moment, waiter->waited_ms), text_span(waited, waiter->waited_ms));
+               text_moment_ago(moment, waiter->waited_ms), text_span(waited, waiter->waited_ms));
     free(label);
     return ferror(stdout);
 }

@@ -443,10 +443,10 @@ void grant_say_busy(const struct cli *cli, const char *name, const sqlock_holder
         say_code(SAY_NOTE, sqlock_code_name(err->code),
                  "%s is busy: held by %s, since %s (%s), expires in %s, token %lld%s%s; if the "
                  "holder is dead: sqlock%s break %s%s%s",
-                 quoted, by, text_moment(moment, holder->held_ms), text_span(held, holder->held_ms),
-                 text_span(left, holder->left_ms), (long long)holder->token,
-                 place_words(place, holder->place), busy_age(age, holder), options,
-                 *name == '-' ? token : quoted, *name == '-' ? " -- " : " ",
+                 quoted, by, text_moment_ago(moment, holder->held_ms),
+                 text_span(held, holder->held_ms), text_span(left, holder->left_ms),
+                 (long long)holder->token, place_words(place, holder->place), busy_age(age, holder),
+                 options, *name == '-' ? token : quoted, *name == '-' ? " -- " : " ",
                  *name == '-' ? quoted : token);
     }
     free(quoted);

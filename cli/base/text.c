@@ -142,17 +142,22 @@ bool text_owner_read(const char *text, unsigned char *out)
 
 /* ---- moments, labels ------------------------------------------------------------------------- */
 
-const char *text_moment(char out[TEXT_MOMENT], int64_t ago_ms)
+const char *text_moment(char out[TEXT_MOMENT], int64_t s)
 {
-    struct timespec now;
+    time_t then = (time_t)s;
     struct tm tm;
-    time_t then;
 
-    clock_gettime(CLOCK_REALTIME, &now);
-    then = (time_t)(((int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000 - ago_ms) / 1000);
     if (gmtime_r(&then, &tm) == NULL || strftime(out, TEXT_MOMENT, "%Y-%m-%d %H:%M:%SZ", &tm) == 0)
         out[0] = '\0';
     return out;
+}
+
+const char *text_moment_ago(char out[TEXT_MOMENT], int64_t ago_ms)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    return text_moment(out, ((int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000 - ago_ms) / 1000);
 }
 
 bool text_label(const char *label, int64_t *out_pid, char out_host[256], const char **out_rest)

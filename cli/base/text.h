@@ -20,9 +20,11 @@ enum { TEXT_OWNER = 33 };
 const char *text_owner(char out[TEXT_OWNER], const unsigned char *owner);
 bool text_owner_read(const char *text, unsigned char *out);
 
-/* The time that was so long ago, by this machine's clock: "2026-01-31 23:59:59Z". Returns out. */
+/* So many seconds after 1970, in UTC: "2026-01-31 23:59:59Z". Returns out. */
 enum { TEXT_MOMENT = 32 };
-const char *text_moment(char out[TEXT_MOMENT], int64_t ago_ms);
+const char *text_moment(char out[TEXT_MOMENT], int64_t s);
+/* The time that was so long ago, by this machine's clock. */
+const char *text_moment_ago(char out[TEXT_MOMENT], int64_t ago_ms);
 
 /* "12345@host and more": the label that managers write. False: it has another form. */
 bool text_label(const char *label, int64_t *out_pid, char out_host[256], const char **out_rest);
