@@ -19,7 +19,7 @@
         0, NULL, NULL, NULL                                                                        \
     }
 #define RUN_LIMITS                                                                                 \
-    {RUN_MAX_TIME, "max-time", "DUR", "stop CMD after this time, and exit with 124"},              \
+    {RUN_MAX_TIME, "max-time", "DUR", "stop CMD after this time, and exit with 124; 0: never"},    \
     {                                                                                              \
         'k', NULL, "DUR", "TERM to KILL; default: 5s; at a loss at most --ttl/4"                   \
     }

@@ -28,7 +28,7 @@ const struct option_spec global_options[] = {
     {'U', "url", "URL", "the database; default: SQLOCK_URL, then DATABASE_URL"},
     {URL_FILE, "url-file", "FILE", "read the URL from the first line of this file"},
     {LOCAL, "local", NULL, "use a SQLite file of your own, on this machine only"},
-    {SCHEMA, "schema", "S", "PostgreSQL: schema of the tables; or SQLOCK_SCHEMA"},
+    {SCHEMA, "schema", "S", "the tables' schema (MySQL: database); or SQLOCK_SCHEMA"},
     {PREFIX, "prefix", "P", "first part of table names; or SQLOCK_PREFIX"},
     {NAMESPACE, "namespace", "NS", "namespace for lock names; or SQLOCK_NAMESPACE"},
     {WAIT_DB, "wait-db", "DUR", "how long to try again to reach it; one try: up to 5s"},
