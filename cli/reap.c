@@ -68,6 +68,8 @@ static int read_options(struct cli *cli, int argc, char **argv, struct job *job)
             job->metrics = o.value;
     if (key == OPTIONS_WRONG)
         return EXIT_USAGE;
+    if (job->metrics != NULL && *job->metrics == '\0')
+        return options_refuse(cli, "--metrics-file needs the name of a file");
     if (job->metrics != NULL && (job->opts.flags & SQLOCK_REAP_DRY_RUN))
         return options_refuse(cli, "use only one of --metrics-file and --dry-run");
     if (job->loops && job->pause_ms < LOOP_LEAST_MS)

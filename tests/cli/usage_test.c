@@ -33,7 +33,7 @@ TEST(test_wrong_usage_is_64_before_any_database, ON_SQLITE)
                 "-E x a true|--on-lost hope a true|--status-fd 77 a true|"
                 "--max-time x a true"},
         {"migrate", "|sideways"},
-        {"reap", "now|--batch 0|--limit x|--loop 30d|--idle 0"},
+        {"reap", "now|--batch 0|--limit x|--loop 30d|--idle 0|--metrics-file ''"},
         {"help", "nonsense|run ls"},
     };
 
