@@ -45,7 +45,7 @@ static int once_read(struct once *o, int64_t *out_done, sqlock_error *err)
 static int once_is_done(int64_t done, int64_t period, sqlock_error *err)
 {
     return done - 1 <= period ? ONCE_DONE
-                              : sqlock_error_set(err, ONCE_AHEAD, 0, "once: the ledger names a period that is yet to come: a clock is "
+                              : sqlock_error_set(err, ONCE_AHEAD, 0, "once: the period that is written down is yet to come: a clock is "
                                           "wrong, or periods had another length");
 }
 
