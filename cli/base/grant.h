@@ -22,7 +22,7 @@ struct grant_opts {
     char label[SQLOCK_LABEL_MAX + 1]; /* -m KEY=VALUE..., one after the other */
 };
 
-/* Its size here: the rest is for "pid@host". */
+/* So many bytes of the label, with its NUL, are for -m: the rest is for "pid@host". */
 enum { GRANT_LABEL = SQLOCK_LABEL_MAX - 126 };
 
 /* Keys of those options in the commands' tables. */
