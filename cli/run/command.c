@@ -92,7 +92,8 @@ static void command_become(const struct plan *plan, const struct order *order, p
     /* Back to the locker's group, which is the shell's job. So the command gets what the terminal
      * sends (Ctrl-C, Ctrl-Z), and may read from it. */
     setpgid(0, plan->group);
-    /* If all the others are killed at once, only the kernel is left to end it. */
+    /* If all the others are killed at once, only the kernel is left to end it. It does so also when
+     * the guardian alone is killed. */
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     if (getppid() != guardian)
         _exit(EXIT_INTERNAL);
