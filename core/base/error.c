@@ -65,9 +65,8 @@ void error_clear(sqlock_error *err)
     err->sqlstate[0] = err->text[0] = '\0';
 }
 
-int sqlock_error_set(sqlock_error *err, int code, unsigned flags, const char *fmt, ...)
+int error_set_list(sqlock_error *err, int code, unsigned flags, const char *fmt, va_list ap)
 {
-    va_list ap;
     int len;
 
     if (err == NULL)
@@ -75,11 +74,77 @@ int sqlock_error_set(sqlock_error *err, int code, unsigned flags, const char *fm
     memset(err, 0, sizeof *err);
     err->code = code;
     err->flags = flags;
-    va_start(ap, fmt);
     len = vsnprintf(err->text, sizeof err->text, fmt, ap);
-    va_end(ap);
     error_cut_text(err, len >= (int)sizeof err->text);
     return code;
+}
+
+int sqlock_error_set(sqlock_error *err, int code, unsigned flags, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    error_set_list(err, code, flags, fmt, ap);
+    va_end(ap);
+    return code;
+}
+
+struct error_text {
+    int refs; /* one for each error that has it */
+    char text[];
+};
+
+void error_forget(struct kept_error *kept)
+{
+    if (kept->text != NULL && --kept->text->refs == 0)
+        sqlock_mem_free(kept->text);
+    memset(kept, 0, sizeof *kept);
+}
+
+void error_keep(struct kept_error *kept, const sqlock_error *err)
+{
+    size_t size = strlen(err->text) + 1;
+    struct error_text *text = sqlock_mem_alloc(sizeof *text + size);
+
+    if (text != NULL) {
+        text->refs = 1;
+        memcpy(text->text, err->text, size);
+    }
+    error_forget(kept);
+    kept->code = err->code;
+    kept->flags = err->flags;
+    kept->native = err->native;
+    memcpy(kept->sqlstate, err->sqlstate, sizeof kept->sqlstate);
+    kept->text = text;
+}
+
+void error_share(struct kept_error *kept, const struct kept_error *from)
+{
+    if (from->text != NULL)
+        from->text->refs++;
+    error_forget(kept);
+    *kept = *from;
+}
+
+const char *error_text(const struct kept_error *kept)
+{
+    return kept->text != NULL ? kept->text->text
+           : kept->code != 0  ? sqlock_strerror(kept->code)
+                              : "";
+}
+
+void error_recall(const struct kept_error *kept, sqlock_error *err)
+{
+    const char *text = error_text(kept);
+
+    if (err == NULL)
+        return;
+    memset(err, 0, sizeof *err);
+    err->code = kept->code;
+    err->flags = kept->flags;
+    err->native = kept->native;
+    memcpy(err->sqlstate, kept->sqlstate, sizeof err->sqlstate);
+    memcpy(err->text, text, strlen(text) + 1);
 }
 
 /* What to do about a SQLSTATE. The first entry that the SQLSTATE begins with decides. Drivers of
@@ -176,19 +241,13 @@ int error_give_elsewhere(sqlock_error *err, const sqlock_error *from)
     return from->code;
 }
 
-int error_given_back(sqlock_error *err)
+int error_contention(int32_t *code, const char *sqlstate, int one_writer)
 {
-    return sqlock_error_set(err, SQLOCK_ELOST, 0,
-                            "the shared lock was given back, and the exclusive one not granted");
-}
-
-int error_contention(sqlock_error *err, int one_writer)
-{
-    const int waited = strcmp(err->sqlstate, "55P03") == 0; /* too long for a lock */
-    const int victim = strcmp(err->sqlstate, "40P01") == 0; /* chosen to end a deadlock */
-    const int locked = err->code == SQLOCK_EDB && (waited || victim);
+    const int waited = strcmp(sqlstate, "55P03") == 0; /* too long for a lock */
+    const int victim = strcmp(sqlstate, "40P01") == 0; /* chosen to end a deadlock */
+    const int locked = *code == SQLOCK_EDB && (waited || victim);
 
     if (locked)
-        err->code = one_writer ? SQLOCK_EGUARDED : SQLOCK_ETIMEOUT;
+        *code = one_writer ? SQLOCK_EGUARDED : SQLOCK_ETIMEOUT;
     return locked;
 }

@@ -102,22 +102,26 @@ static void attempt_plan(const sqlock_op *op, int64_t now, struct plan *p)
 static int attempt_connect(sqlock_op *op, const struct plan *p, struct conn **out)
 {
     sqlock *m = op->m;
+    sqlock_error err;
     int rc;
 
     assert(op->lock->m == m);
-    rc = pool_take(m, p->use, op, p->connected, out, &op->err);
+    error_clear(&err);
+    rc = pool_take(m, p->use, op, p->connected, out, &err);
     if (rc == POOL_JOINED)
         return rc;
     if (rc == 0) {
         op->stale = (*out)->used;
         if ((*out)->schema < request_kind(op->request.stmt)->since)
             rc = handshake_serves(m, *out, op, op->request.stmt,
-                                  time_min(p->connected, (*out)->until), &op->err);
+                                  time_min(p->connected, (*out)->until), &err);
         if (rc != 0)
-            pool_give(m, *out, op->err.flags & SQLOCK_RECONNECT);
+            pool_give(m, *out, err.flags & SQLOCK_RECONNECT);
     }
     if (rc == SQLOCK_ETIMEOUT)
-        op->err.flags |= SQLOCK_RETRY;
+        err.flags |= SQLOCK_RETRY;
+    if (rc != 0)
+        error_keep(&op->err, &err);
     return rc;
 }
 
@@ -127,8 +131,8 @@ static int attempt_cancelled(sqlock_op *op, int rc)
 {
     if (rc != SQLOCK_ECANCELLED || !op->end_attempt || op->cancelled)
         return rc;
-    return sqlock_error_set(&op->err, SQLOCK_ETIMEOUT, op->err.flags | SQLOCK_RETRY,
-                            "the database did not answer, and other requests waited");
+    return op_error_set(op, SQLOCK_ETIMEOUT, op->err.flags | SQLOCK_RETRY,
+                        "the database did not answer, and other requests waited");
 }
 
 /* Send the request over c, alone or in the batch b, or go on with b. With the mutex, which is
@@ -140,15 +144,19 @@ static int attempt_send(sqlock_op *op, const struct plan *p, struct conn *c, str
     const struct request *r = &op->request;
     struct call k = {
         .stmt = r->stmt, .values = r->values, .n = r->n, .rows = rows, .flags = r->flags};
+    sqlock_error err;
     int rc;
 
+    error_clear(&err);
     k.deadline = time_min(p->deadline, c->until);
     if (m->n_hosts > 1)
         k.deadline = hosts_room(m, sqlock_now_us(), k.deadline);
-    rc = b != NULL ? batch_send(b, c, op, &k) : call_run(m, c, op, &k, &op->err);
+    rc = b != NULL ? batch_send(b, c, op, &k, &err) : call_run(m, c, op, &k, &err);
     assert(op->running == NULL);
     if (rc == BATCH_LEFT)
         return rc;
+    if (rc != 0)
+        error_keep(&op->err, &err);
     a->sent = k.sent;
     a->received = k.received;
     if (rc != 0 && c->until != TIME_NEVER)
@@ -187,8 +195,8 @@ static void attempt_let_others(sqlock_op *op, const struct conn *c)
 static int attempt_moved(sqlock_op *op, struct conn *c)
 {
     pool_give(op->m, c, 1);
-    return sqlock_error_set(&op->err, SQLOCK_EUNREACH, SQLOCK_RETRY,
-                            "another server took over before the request");
+    return op_error_set(op, SQLOCK_EUNREACH, SQLOCK_RETRY,
+                        "another server took over before the request");
 }
 
 /* With the mutex, which is released meanwhile. */
@@ -221,7 +229,7 @@ static int attempt_once(sqlock_op *op, const struct plan *p, sqlock_rows *rows, 
 static void attempt_begin(sqlock_op *op, int64_t now, struct answer *out, struct plan *p)
 {
     answer_clear(out);
-    error_clear(&op->err);
+    error_forget(&op->err);
     op->stale = op->like = op->passed = 0;
     out->received = out->sent = now;
     attempt_plan(op, now, p);

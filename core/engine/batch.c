@@ -3,6 +3,7 @@
 
 #include "core/engine/batch_parts.h"
 #include "core/engine/locks.h"
+#include "core/engine/op.h"
 #include "core/sql/requests.h"
 #include "core/sql/rows.h"
 
@@ -46,11 +47,9 @@ static int batch_leave(struct batch *b, sqlock_op *op)
     b->members[op->place].op = NULL;
     op->batch = NULL;
     if (op->m->stopping || op->end_attempt)
-        return sqlock_error_set(&op->err, SQLOCK_ECANCELLED, request_doubt(op->request.stmt),
-                                "cancelled");
-    return sqlock_error_set(&op->err, SQLOCK_ETIMEOUT,
-                            SQLOCK_RETRY | request_doubt(op->request.stmt),
-                            "the database did not answer in time");
+        return op_error_set(op, SQLOCK_ECANCELLED, request_doubt(op->request.stmt), "cancelled");
+    return op_error_set(op, SQLOCK_ETIMEOUT, SQLOCK_RETRY | request_doubt(op->request.stmt),
+                        "the database did not answer in time");
 }
 
 /* The call pauses. If only the leader has no more time for it, another member's thread goes on: the
@@ -85,7 +84,8 @@ struct batch *batch_take_lead(sqlock_op *op, struct conn **out_conn)
     return b;
 }
 
-int batch_send(struct batch *b, struct conn *c, sqlock_op *leader, struct call *k)
+int batch_send(struct batch *b, struct conn *c, sqlock_op *leader, struct call *k,
+               sqlock_error *err)
 {
     sqlock *m = leader->m;
     const sqlock_group *g = b->groups;
@@ -103,22 +103,22 @@ int batch_send(struct batch *b, struct conn *c, sqlock_op *leader, struct call *
         k->flags = SQLOCK_CALL_PAUSES;
     if (b->sent != 0)
         call_take_over(m, c, leader);
-    else if ((rc = call_enter(m, c, leader, k, &leader->err)) != 0)
+    else if ((rc = call_enter(m, c, leader, k, err)) != 0)
         return rc;
-    rc = call_wait(m, c, k, &leader->err);
+    rc = call_wait(m, c, k, err);
     b->sent = k->sent;
     if (rc == SQLOCK_NOT_YET) {
         if (batch_hand_over(b, c, leader))
             return BATCH_LEFT;
         k->flags = 0;
-        rc = call_wait(m, c, k, &leader->err);
+        rc = call_wait(m, c, k, err);
     }
-    return call_leave(m, c, leader, k, rc, &leader->err);
+    return call_leave(m, c, leader, k, rc, err);
 }
 
 /* The batch as a whole has failed and was not applied, and the same would happen again: one of the
  * requests may be the cause. */
-static int batch_is_poisoned(const sqlock_error *err)
+static int batch_is_poisoned(const struct kept_error *err)
 {
     return err->code != SQLOCK_ECANCELLED &&
            !(err->flags & (SQLOCK_MAYBE | SQLOCK_RETRY | SQLOCK_RECONNECT));
@@ -126,13 +126,13 @@ static int batch_is_poisoned(const sqlock_error *err)
 
 /* The failure of one who did not cause it. A cancel was the leader's, and the call did not
  * pause. */
-static int batch_fail_follower(sqlock_op *op, const sqlock_error *err)
+static int batch_fail_follower(sqlock_op *op, const struct kept_error *err)
 {
     op->alone = (err->flags & SQLOCK_MAYBE) != 0; /* it may have ended the session */
     if (err->code == SQLOCK_ECANCELLED && !op->m->stopping)
-        return sqlock_error_set(&op->err, SQLOCK_ETIMEOUT, err->flags | SQLOCK_RETRY,
-                                "a request in the same batch was cancelled");
-    op->err = *err;
+        return op_error_set(op, SQLOCK_ETIMEOUT, err->flags | SQLOCK_RETRY,
+                            "a request in the same batch was cancelled");
+    error_share(&op->err, err);
     return err->code;
 }
 
@@ -140,14 +140,13 @@ static int batch_fail_follower(sqlock_op *op, const sqlock_error *err)
 static int batch_unless_cancelled(sqlock_op *op, int result)
 {
     return result == 0 && op->end_attempt
-               ? sqlock_error_set(&op->err, SQLOCK_ECANCELLED, request_doubt(op->request.stmt),
-                                  "cancelled")
+               ? op_error_set(op, SQLOCK_ECANCELLED, request_doubt(op->request.stmt), "cancelled")
                : result;
 }
 
 /* m->mu is held. */
 static void batch_end_follower(sqlock_op *op, const struct conn *c, int result,
-                               const sqlock_error *err, const struct answer *times)
+                               const struct kept_error *err, const struct answer *times)
 {
     assert(op->batch != NULL);
     op->answer->sent = times->sent;
@@ -176,7 +175,7 @@ static void batch_read(struct batch *b, struct answer *a)
 }
 
 /* What became of one member's request: 0, the code of a failure, or BATCH_ALONE. */
-static int batch_result(const struct batch *b, size_t i, int rc, const sqlock_error *err)
+static int batch_result(const struct batch *b, size_t i, int rc, const struct kept_error *err)
 {
     if (rc != 0)
         return batch_is_poisoned(err) ? BATCH_ALONE : rc;

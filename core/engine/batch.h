@@ -40,7 +40,8 @@ struct batch *batch_collect(sqlock_op *leader);
 size_t batch_size(const struct batch *b);
 /* Send it over c until k->deadline, or go on with it, with the leader's cancel. m->mu is released
  * meanwhile. Fills the rest of k. Returns as call_run(), or BATCH_LEFT. */
-int batch_send(struct batch *b, struct conn *c, sqlock_op *leader, struct call *k);
+int batch_send(struct batch *b, struct conn *c, sqlock_op *leader, struct call *k,
+               sqlock_error *err);
 /* Hand out the answers, or the failure rc with the leader's error, and free b. a: the leader's
  * answer, with the times of all. Returns the leader's result: 0, a code, or BATCH_ALONE. */
 int batch_answer(struct batch *b, const struct conn *c, int rc, struct answer *a);

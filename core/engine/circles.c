@@ -256,7 +256,7 @@ static void circle_text(const struct circle *c, size_t i, char *out, size_t size
 /* The op finds it when it goes on, unless it was offered the lock by then. */
 static void place_give_up(struct place *p, const struct circle *c, size_t i)
 {
-    char text[sizeof p->op->err.text];
+    char text[sizeof((sqlock_error *)NULL)->text];
 
     circle_text(c, i, text, sizeof text);
     if (p->circle == NULL && (p->circle = sqlock_mem_alloc(sizeof text)) != NULL)

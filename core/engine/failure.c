@@ -9,17 +9,14 @@
 
 int op_unsure(sqlock_op *op)
 {
-    char last[sizeof op->err.text];
-
-    memcpy(last, op->err.text, sizeof last);
-    return sqlock_error_set(&op->err, SQLOCK_EUNSURE, SQLOCK_MAYBE, "the reply was lost: %.200s",
-                            last);
+    return op_error_set(op, SQLOCK_EUNSURE, SQLOCK_MAYBE, "the reply was lost: %.200s",
+                        error_text(&op->err));
 }
 
 void op_unknown_kind(sqlock_op *op)
 {
-    op_done(op, sqlock_error_set(&op->err, SQLOCK_ESCHEMA, 0,
-                                 "the name's row is of a kind that this version does not know"));
+    op_done(op, op_error_set(op, SQLOCK_ESCHEMA, 0,
+                             "the name's row is of a kind that this version does not know"));
 }
 
 /* No server can be reached, or none of several can be written to. */
@@ -60,7 +57,7 @@ static void op_note_locked(sqlock_op *op, int64_t now)
 {
     const int one_writer = manager_has_one_writer(op->m);
 
-    if (!error_contention(&op->err, one_writer))
+    if (!error_contention(&op->err.code, op->err.sqlstate, one_writer))
         return;
     if ((op->err.flags & SQLOCK_MAYBE) || op->unsure || !(one_writer || op->verb->finds_busy))
         return;
@@ -70,7 +67,7 @@ static void op_note_locked(sqlock_op *op, int64_t now)
         return; /* a look has shown the guard */
     memset(&op->holder, 0, sizeof op->holder);
     op->holder.size = sizeof op->holder;
-    op->refusal = op->err;
+    error_share(&op->refusal, &op->err);
     if (!one_writer)
         op->refusal.code = SQLOCK_EBUSY;
     op->refused = op->refusal.code;
@@ -87,7 +84,7 @@ void op_failed(sqlock_op *op, int64_t now)
         int died = op_is_unreachable(op);
 
         assert(op->refusal.code == op->refused);
-        op->err = op->refusal;
+        error_share(&op->err, &op->refusal);
         op_again(op, now >= op_last_try(op) ? op->deadline : died ? now : now + op_pause(op));
         return;
     }

@@ -253,12 +253,12 @@ struct sqlock_op {
     sqlock_holder holder; /* at the last refusal */
     int64_t told;         /* when the answer came that said so */
     int64_t held_until;   /* end of that holder's lease, unless it is released before */
-    sqlock_error refusal;
+    struct kept_error refusal;
     sqlock_holder *out_holder;
-    sqlock_error err;    /* of the last failure, or of the result */
-    sqlock_lock *former; /* the grant of the same holder whose place it takes; NULL: none */
-    int gives_lock;      /* op_finish() hands the lock out, or frees it */
-    int hides_lock;      /* no one else has the lock: op_finish() frees it */
+    struct kept_error err; /* of the last failure, or of the result */
+    sqlock_lock *former;   /* the grant of the same holder whose place it takes; NULL: none */
+    int gives_lock;        /* op_finish() hands the lock out, or frees it */
+    int hides_lock;        /* no one else has the lock: op_finish() frees it */
 
     /* under m->mu */
     int async; /* the worker drives it */

@@ -64,9 +64,9 @@ void op_leave_to_steps(sqlock_op *op)
 
     assert(mutex_is_mine(&m->mu));
     if (!op->done && loop_is_mine(m))
-        op_done_locked(op, sqlock_error_set(&op->err, SQLOCK_ESTATE, 0,
-                                            "a callback may not wait for the manager that calls "
-                                            "it"));
+        op_done_locked(op, op_error_set(op, SQLOCK_ESTATE, 0,
+                                        "a callback may not wait for the manager that calls "
+                                        "it"));
     else if (!op->done)
         ops_add(op);
 }
@@ -123,14 +123,17 @@ static void op_give_holder(sqlock_holder *out, const sqlock_op *op)
 }
 
 /* The text of the last answer is as it was then. */
-static void op_date_refusal(sqlock_op *op)
+static void op_give_error(sqlock_error *err, const sqlock_op *op)
 {
     const int64_t age_ms = op_age_ms(op);
-    const size_t used = strlen(op->err.text);
+    size_t used;
 
-    if (op->code == SQLOCK_EBUSY && age_ms > OLD_MS)
-        snprintf(op->err.text + used, sizeof op->err.text - used, ", as of %lld.%03d s ago",
-                 (long long)(age_ms / 1000), (int)(age_ms % 1000));
+    error_recall(&op->err, err);
+    if (err == NULL || op->code != SQLOCK_EBUSY || age_ms <= OLD_MS)
+        return;
+    used = strlen(err->text);
+    snprintf(err->text + used, sizeof err->text - used, ", as of %lld.%03d s ago",
+             (long long)(age_ms / 1000), (int)(age_ms % 1000));
 }
 
 int op_descriptor(sqlock_op *op)
@@ -176,11 +179,12 @@ static int op_take_result(sqlock_op *op, sqlock_lock **out_lock, sqlock_error *e
     if (op->former != NULL)
         lock_unref_locked(op->former);
     lock_unref_locked(op->lock);
-    manager_unref_locked(m);
     code = op->code;
-    op_date_refusal(op);
     if (code != 0)
-        error_give(err, &op->err);
+        op_give_error(err, op);
+    error_forget(&op->err);
+    error_forget(&op->refusal);
+    manager_unref_locked(m);
     if (code != 0 && op->refused && op->out_holder != NULL)
         op_give_holder(op->out_holder, op);
     if (op->hides_lock)
@@ -357,11 +361,10 @@ void op_abandon(sqlock_op *op)
     if (op->succeeded)
         op_done_locked(op, 0);
     else if (op->unsure)
-        op_done_locked(op, sqlock_error_set(&op->err, SQLOCK_EUNSURE, SQLOCK_MAYBE,
-                                            "the manager was closed before an answer came"));
+        op_done_locked(op, op_error_set(op, SQLOCK_EUNSURE, SQLOCK_MAYBE,
+                                        "the manager was closed before an answer came"));
     else
-        op_done_locked(op,
-                       sqlock_error_set(&op->err, SQLOCK_ECANCELLED, 0, "the manager was closed"));
+        op_done_locked(op, op_error_set(op, SQLOCK_ECANCELLED, 0, "the manager was closed"));
 }
 
 int op_send(sqlock_op *op, sqlock_stmt stmt)
@@ -374,6 +377,18 @@ int op_send(sqlock_op *op, sqlock_stmt stmt)
     r->rows = NULL;
     r->flags = 0;
     return 1;
+}
+
+int op_error_set(sqlock_op *op, int code, unsigned flags, const char *fmt, ...)
+{
+    sqlock_error err;
+    va_list ap;
+
+    va_start(ap, fmt);
+    error_set_list(&err, code, flags, fmt, ap);
+    va_end(ap);
+    error_keep(&op->err, &err);
+    return code;
 }
 
 void op_done(sqlock_op *op, int code)
@@ -427,15 +442,15 @@ int op_end_if_over(sqlock_op *op, int64_t now)
     else if (op->unsure)
         op_done_locked(op, op_unsure(op));
     else if (op->cancelled)
-        op_done_locked(op, sqlock_error_set(&op->err, SQLOCK_ECANCELLED, 0, "cancelled"));
+        op_done_locked(op, op_error_set(op, SQLOCK_ECANCELLED, 0, "cancelled"));
     else if (op->refused) { /* the last answer stands, even if later attempts failed */
         assert(op->refusal.code == op->refused);
-        op->err = op->refusal;
+        error_share(&op->err, &op->refusal);
         op_done_locked(op, op->refused);
     } else if (op->err.code != 0)
         op_done_locked(op, op->err.code);
     else
-        op_done_locked(op, sqlock_error_set(&op->err, SQLOCK_ETIMEOUT, SQLOCK_RETRY,
-                                            "the database did not answer in time"));
+        op_done_locked(op, op_error_set(op, SQLOCK_ETIMEOUT, SQLOCK_RETRY,
+                                        "the database did not answer in time"));
     return 1;
 }

@@ -112,6 +112,9 @@ int op_send(sqlock_op *op, sqlock_stmt stmt);
 /* The same, with these values. */
 #define OP_SEND(op, stmt, ...)                                                                     \
     ((op)->request.few = (struct request_values){{__VA_ARGS__}}, op_send(op, stmt))
+/* Why the last request failed, or the op ends: as sqlock_error_set(). */
+int op_error_set(sqlock_op *op, int code, unsigned flags, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
 /* End the op. If code is not 0, op->err was filled. */
 void op_done(sqlock_op *op, int code);
 /* Choose the next request at that time. The op still ends at its deadline. */

@@ -75,7 +75,7 @@ static void party_leave_out(sqlock_op *op)
     if (op->driven_by != NULL)
         op->cancelled = 1;
     else
-        op_done_locked(op, sqlock_error_set(&op->err, SQLOCK_ECANCELLED, 0, "not sent"));
+        op_done_locked(op, op_error_set(op, SQLOCK_ECANCELLED, 0, "not sent"));
 }
 
 void party_ends(sqlock_op *op)

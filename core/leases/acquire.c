@@ -94,11 +94,11 @@ static int acquire_next(sqlock_op *op, int64_t now)
 
 static void acquire_end_too_slow(sqlock_op *op, int ended)
 {
-    op_done(op, sqlock_error_set(&op->err, ended ? SQLOCK_ETIMEOUT : SQLOCK_EUNSURE,
-                                 ended ? SQLOCK_RETRY : SQLOCK_MAYBE,
-                                 "the database is too slow for a lease of %lld ms: %d grants "
-                                 "arrived with less than half of it left",
-                                 (long long)(op->lock->lease.ttl / 1000), op->acquire.late));
+    op_done(op, op_error_set(op, ended ? SQLOCK_ETIMEOUT : SQLOCK_EUNSURE,
+                             ended ? SQLOCK_RETRY : SQLOCK_MAYBE,
+                             "the database is too slow for a lease of %lld ms: %d grants "
+                             "arrived with less than half of it left",
+                             (long long)(op->lock->lease.ttl / 1000), op->acquire.late));
 }
 
 /* This owner was released, and is never granted the lock again (P5). */
@@ -106,8 +106,7 @@ static void acquire_ended(sqlock_op *op, sqlock_why why, int64_t now)
 {
     op->lock->pending = PENDING_NOTHING;
     lock_change(op->lock, LEASE_DENIED, now, why);
-    op_done(op,
-            sqlock_error_set(&op->err, SQLOCK_ELOST, 0, "this owner's grant was already released"));
+    op_done(op, op_error_set(op, SQLOCK_ELOST, 0, "this owner's grant was already released"));
 }
 
 static void acquire_gave_back(sqlock_op *op, const struct answer *a, int64_t now)
@@ -144,7 +143,7 @@ void verb_granted(sqlock_op *op, const struct answer *a, int64_t now)
         return;
     }
     op->unsure = 1; /* it is ours in the database, and must be given back if we stop here */
-    sqlock_error_set(&op->err, SQLOCK_ETIMEOUT, SQLOCK_RETRY, "the grant came too late");
+    op_error_set(op, SQLOCK_ETIMEOUT, SQLOCK_RETRY, "the grant came too late");
     if (++op->acquire.late < LATE_GRANTS) {
         op_retry_at_once(op, now);
     } else if (op->lock->pending == PENDING_IMPORT) {
@@ -172,9 +171,9 @@ static int acquire_is_corrupt(const struct answer *a)
 int acquire_token_is_sound(sqlock_op *op, const struct answer *a, int64_t now)
 {
     if (acquire_is_corrupt(a)) {
-        op_done(op, sqlock_error_set(&op->err, SQLOCK_ECORRUPT, 0,
-                                     "the row's token %lld is none that a grant can have",
-                                     (long long)a->token));
+        op_done(op, op_error_set(op, SQLOCK_ECORRUPT, 0,
+                                 "the row's token %lld is none that a grant can have",
+                                 (long long)a->token));
         return 0;
     }
     if (acquire_is_overtaken(op, a)) {
@@ -247,8 +246,7 @@ static void acquire_judge(sqlock_op *op, const struct answer *a, int64_t now)
         op_handshake(op, now);
         return;
     default:
-        op_done(op,
-                sqlock_error_set(&op->err, SQLOCK_ECORRUPT, 0, "unknown outcome %d", a->outcome));
+        op_done(op, op_error_set(op, SQLOCK_ECORRUPT, 0, "unknown outcome %d", a->outcome));
     }
 }
 

@@ -75,7 +75,7 @@ static int listing_send(sqlock *m, sqlock_stmt stmt, const sqlock_value *values,
 
     if (errand_run(m, &e) == 0)
         return 0;
-    error_contention(&e.err, manager_has_one_writer(m));
+    error_contention(&e.err.code, e.err.sqlstate, manager_has_one_writer(m));
     return error_give(err, &e.err);
 }
 

@@ -69,12 +69,12 @@ static void break_found_none(sqlock_op *op, const struct answer *a)
     if (op->unsure && a->outcome == SQLOCK_OUT_BROKEN)
         break_done(op);
     else if (op->unsure && (a->outcome == SQLOCK_OUT_TAKEN || a->outcome == SQLOCK_OUT_NONE))
-        op_done(op, sqlock_error_set(&op->err, SQLOCK_EUNSURE, SQLOCK_MAYBE,
-                                     "the reply was lost; the grant with token %lld has ended, by "
-                                     "this request or otherwise",
-                                     token));
+        op_done(op, op_error_set(op, SQLOCK_EUNSURE, SQLOCK_MAYBE,
+                                 "the reply was lost; the grant with token %lld has ended, by "
+                                 "this request or otherwise",
+                                 token));
     else
-        op_done(op, sqlock_error_set(&op->err, SQLOCK_ELOST, 0, "no grant with token %lld", token));
+        op_done(op, op_error_set(op, SQLOCK_ELOST, 0, "no grant with token %lld", token));
 }
 
 static void break_answered(sqlock_op *op, const struct answer *a, int64_t now)

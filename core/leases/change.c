@@ -23,6 +23,9 @@
 #include "core/leases/leases.h"
 #include "core/sql/texts.h"
 
+static const char was_given_back[] =
+    "the shared lock was given back, and the exclusive one not granted";
+
 static int change_upgrades(const sqlock_op *op)
 {
     return op->former != NULL && op->lock->mode == SQLOCK_EXCLUSIVE;
@@ -34,12 +37,11 @@ static void change_lost(sqlock_op *op)
     int given_back = op->acquire.resigned;
 
     op->refused = 0;
-    op_done(op, op->unsure
-                    ? sqlock_error_set(&op->err, SQLOCK_EUNSURE, SQLOCK_MAYBE,
-                                       "a reply was lost, and the lock was lost meanwhile")
-                    : sqlock_error_set(&op->err, SQLOCK_ELOST, 0, "%s",
-                                       given_back ? "it was given back, and others were quicker"
-                                                  : sqlock_why_name(former->lease.why)));
+    op_done(op, op->unsure ? op_error_set(op, SQLOCK_EUNSURE, SQLOCK_MAYBE,
+                                          "a reply was lost, and the lock was lost meanwhile")
+                           : op_error_set(op, SQLOCK_ELOST, 0, "%s",
+                                          given_back ? "it was given back, and others were quicker"
+                                                     : sqlock_why_name(former->lease.why)));
 }
 
 int change_next(sqlock_op *op, int64_t now)
@@ -146,7 +148,7 @@ int change_denied(sqlock_op *op, const struct answer *a, int64_t now)
     op->refused = 0;
     lost->pending = PENDING_NOTHING;
     lock_change(lost, LEASE_DENIED, now, why);
-    op_done(op, sqlock_error_set(&op->err, SQLOCK_ELOST, 0, "%s", sqlock_why_name(why)));
+    op_done(op, op_error_set(op, SQLOCK_ELOST, 0, "%s", sqlock_why_name(why)));
     return 1;
 }
 
@@ -175,7 +177,7 @@ int change_gave_back(sqlock_op *op, int ended, int64_t now)
 static int change_code(sqlock_op *op, int code)
 {
     return op->acquire.resigned && code != 0 && code != SQLOCK_EUNSURE && code != SQLOCK_ELOST
-               ? error_given_back(&op->err)
+               ? op_error_set(op, SQLOCK_ELOST, 0, "%s", was_given_back)
                : code;
 }
 
@@ -251,8 +253,8 @@ static int change_begin(sqlock_lock *lock, int64_t mode, int32_t wait_ms, sqlock
     mutex_unlock(&m->mu);
     if (!changes)
         return 0;
-    op_end(*out_op, sqlock_error_set(&(*out_op)->err, SQLOCK_ESTATE, 0,
-                                     "another change of the lock is under way"));
+    op_end(*out_op,
+           op_error_set(*out_op, SQLOCK_ESTATE, 0, "another change of the lock is under way"));
     rc = op_finish(*out_op, NULL, err);
     *out_op = NULL;
     return rc;
@@ -350,6 +352,6 @@ int sqlock_upgrade(sqlock_lock **lock, int32_t wait_ms, sqlock_cancel *cancel, s
     else
         sqlock_scope_end(&next);
     if (rc == SQLOCK_EUNSURE && sqlock_lock_state(*lock) == SQLOCK_RELEASED)
-        rc = error_given_back(err);
+        rc = sqlock_error_set(err, SQLOCK_ELOST, 0, "%s", was_given_back);
     return change_context(lock, "upgrade", rc, err);
 }

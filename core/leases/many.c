@@ -106,8 +106,7 @@ static void many_end(struct many *many)
 static void many_give_up(struct many *many)
 {
     for (size_t i = 0; i < many->n; i++) {
-        op_end(many->all[i],
-               sqlock_error_set(&many->all[i]->err, SQLOCK_ECANCELLED, 0, "not sent"));
+        op_end(many->all[i], op_error_set(many->all[i], SQLOCK_ECANCELLED, 0, "not sent"));
         op_finish(many->all[i], NULL, NULL);
     }
     many_end(many);

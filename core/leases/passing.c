@@ -90,9 +90,9 @@ static void passing_note_busy(sqlock_op *op, int64_t place)
     memset(&op->holder, 0, sizeof op->holder);
     op->holder.size = sizeof op->holder;
     op->holder.place = place;
-    sqlock_error_set(&op->refusal, SQLOCK_EBUSY, SQLOCK_RETRY,
-                     "passed on to one that came before, place %lld in the queue",
-                     (long long)place);
+    op_error_set(op, SQLOCK_EBUSY, SQLOCK_RETRY,
+                 "passed on to one that came before, place %lld in the queue", (long long)place);
+    error_share(&op->refusal, &op->err);
     op->refused = op->unsure ? 0 : SQLOCK_EBUSY;
 }
 

@@ -56,7 +56,7 @@ static int refusal_is_early(sqlock_op *op, const struct answer *a, int64_t now)
 static void refusal_note(sqlock_op *op, int code, const struct answer *a, int64_t left, int64_t now)
 {
     assert(op->err.code == code);
-    op->refusal = op->err;
+    error_share(&op->refusal, &op->err);
     op->refused = op->unsure ? 0 : code;
     op->retries_at_once = op->acquire.late = 0;
     if (refusal_is_early(op, a, now))
@@ -74,7 +74,7 @@ static int refusal_is_a_ghost(sqlock_op *op, const struct answer *a, int64_t now
     if (a->token != 0 || !leavers_had(op->lock, a->sent) || !refusal_is_final(op) || op->settle ||
         now >= op->begun + LOCK_TURN_US)
         return 0;
-    op->refusal = op->err;
+    error_share(&op->refusal, &op->err);
     op->refused = op->unsure ? 0 : SQLOCK_EBUSY;
     verb_locked(op, now);
     return 1;
@@ -99,21 +99,20 @@ void acquire_refused(sqlock_op *op, int code, const struct answer *a, int64_t no
     if (!op->settle || a->now > op->lock->lost_until)
         op->unsure = 0;
     if (code == SQLOCK_EGUARDED && h->token == 0)
-        sqlock_error_set(&op->err, code, SQLOCK_RETRY, "an open transaction guards the lock");
+        op_error_set(op, code, SQLOCK_RETRY, "an open transaction guards the lock");
     else if (code == SQLOCK_EGUARDED)
-        sqlock_error_set(&op->err, code, SQLOCK_RETRY,
-                         "an open transaction guards the lock (last token %lld)",
-                         (long long)h->token);
+        op_error_set(op, code, SQLOCK_RETRY,
+                     "an open transaction guards the lock (last token %lld)", (long long)h->token);
     else if (h->token == 0)
-        sqlock_error_set(&op->err, code, SQLOCK_RETRY,
-                         "next is %s, which waits until the holders have released%s", h->label,
-                         waiting_place(op, place, sizeof place));
+        op_error_set(op, code, SQLOCK_RETRY,
+                     "next is %s, which waits until the holders have released%s", h->label,
+                     waiting_place(op, place, sizeof place));
     else
-        sqlock_error_set(&op->err, code, SQLOCK_RETRY,
-                         "held by %s for %lld.%03d s, %lld.%03d s left, token %lld%s", h->label,
-                         (long long)(h->held_ms / 1000), (int)(h->held_ms % 1000),
-                         (long long)(h->left_ms / 1000), (int)(h->left_ms % 1000),
-                         (long long)h->token, waiting_place(op, place, sizeof place));
+        op_error_set(op, code, SQLOCK_RETRY,
+                     "held by %s for %lld.%03d s, %lld.%03d s left, token %lld%s", h->label,
+                     (long long)(h->held_ms / 1000), (int)(h->held_ms % 1000),
+                     (long long)(h->left_ms / 1000), (int)(h->left_ms % 1000), (long long)h->token,
+                     waiting_place(op, place, sizeof place));
     if (code != SQLOCK_EBUSY || !refusal_is_a_ghost(op, a, now))
         refusal_note(op, code, a, code == SQLOCK_EBUSY ? a->left : -1, now);
 }
@@ -146,9 +145,8 @@ void acquire_unlike(sqlock_op *op, int code, const struct answer *a, int64_t now
 static void refusal_note_skipped(sqlock_op *op)
 {
     refusal_names_no_one(op);
-    sqlock_error_set(&op->err, SQLOCK_EBUSY, SQLOCK_RETRY,
-                     "a transaction has locked the lock's row");
-    op->refusal = op->err;
+    op_error_set(op, SQLOCK_EBUSY, SQLOCK_RETRY, "a transaction has locked the lock's row");
+    error_share(&op->refusal, &op->err);
     op->refused = op->unsure ? 0 : SQLOCK_EBUSY;
 }
 
@@ -162,12 +160,12 @@ static void refusal_locked(sqlock_op *op, int64_t now)
     if (now < op_last_try(op) && !(once && !op->settle && op->retries_at_once >= LOCKED_TRIES))
         verb_locked(op, now);
     else if (op->unsure)
-        op_done(op, sqlock_error_set(&op->err, SQLOCK_EUNSURE, SQLOCK_MAYBE,
-                                     "the reply was lost, and a transaction has locked the lock's "
-                                     "row: it may be this request's own"));
+        op_done(op, op_error_set(op, SQLOCK_EUNSURE, SQLOCK_MAYBE,
+                                 "the reply was lost, and a transaction has locked the lock's "
+                                 "row: it may be this request's own"));
     else if (once || op->settle) {
         assert(op->refused != 0); /* it would end as a grant */
-        op->err = op->refusal;
+        error_share(&op->err, &op->refusal);
         op_done(op, op->refused);
     } else
         op_again(op, op->deadline);
@@ -242,9 +240,9 @@ void acquire_in_grace(sqlock_op *op, const struct answer *a, int64_t now)
     op->held_until = a->sent + a->left;
     if (!op->settle || a->now > op->lock->lost_until)
         op->unsure = 0;
-    sqlock_error_set(&op->err, SQLOCK_EBUSY, SQLOCK_RETRY,
-                     "the server took over from another and may have lost the lock's holder: no "
-                     "new grants for %lld.%03d s (the option grace_ms)",
-                     (long long)(a->left / 1000000), (int)(a->left / 1000 % 1000));
+    op_error_set(op, SQLOCK_EBUSY, SQLOCK_RETRY,
+                 "the server took over from another and may have lost the lock's holder: no "
+                 "new grants for %lld.%03d s (the option grace_ms)",
+                 (long long)(a->left / 1000000), (int)(a->left / 1000 % 1000));
     refusal_note(op, SQLOCK_EBUSY, a, a->left, now);
 }

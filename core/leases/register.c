@@ -20,7 +20,7 @@ static void register_go_on(sqlock_op *op, int outcome, int64_t now)
         op_handshake(op, now);
         return;
     default:
-        op_done(op, sqlock_error_set(&op->err, SQLOCK_ECORRUPT, 0, "unknown outcome %d", outcome));
+        op_done(op, op_error_set(op, SQLOCK_ECORRUPT, 0, "unknown outcome %d", outcome));
     }
 }
 
@@ -104,10 +104,10 @@ static void register_conflict(sqlock_op *op, int64_t version)
     struct register_change *c = op->work;
 
     if (op->unsure && (c->expected == 0 || version != c->expected + 1)) {
-        op_done(op, sqlock_error_set(&op->err, SQLOCK_EUNSURE, SQLOCK_MAYBE,
-                                     "the reply was lost, and the register has changed since, with "
-                                     "or without this change: it is at version %lld",
-                                     (long long)version));
+        op_done(op, op_error_set(op, SQLOCK_EUNSURE, SQLOCK_MAYBE,
+                                 "the reply was lost, and the register has changed since, with "
+                                 "or without this change: it is at version %lld",
+                                 (long long)version));
         return;
     }
     c->conflict = 1;

@@ -88,7 +88,7 @@ void verb_probed(sqlock_op *op, const struct answer *a, const char *text)
     }
     if (again && op->next_at < op->deadline)
         return;
-    op_done(op, guarded ? sqlock_error_set(&op->err, SQLOCK_EGUARDED, 0, "%s", text) : 0);
+    op_done(op, guarded ? op_error_set(op, SQLOCK_EGUARDED, 0, "%s", text) : 0);
 }
 
 /* A lock that was lost is also given back, for those who wait. The result is still that it was
@@ -98,8 +98,8 @@ static void release_end(sqlock_op *op)
     sqlock_lock *lock = op->lock;
 
     if (lock->lease.state == SQLOCK_LOST)
-        op_done(op, sqlock_error_set(&op->err, SQLOCK_ELOST, 0, "the lock was already lost: %s",
-                                     sqlock_why_name(lock->lease.why)));
+        op_done(op, op_error_set(op, SQLOCK_ELOST, 0, "the lock was already lost: %s",
+                                 sqlock_why_name(lock->lease.why)));
     else if (lock->guards && verb_may_be_guarded(op))
         op->phase = RELEASE_PROBE;
     else
@@ -139,10 +139,10 @@ static void release_denied(sqlock_op *op, sqlock_why why, int64_t now)
     lock->pending = PENDING_NOTHING;
     lock_change(lock, LEASE_DENIED, now, why);
     why = lock->lease.why;
-    op_done(op, sqlock_error_set(&op->err, SQLOCK_ELOST, 0, "%s%s", sqlock_why_name(why),
-                                 lock->release_sent && why == SQLOCK_WHY_TAKEN
-                                     ? "; the row no longer shows whether it was released or lost"
-                                     : ""));
+    op_done(op, op_error_set(op, SQLOCK_ELOST, 0, "%s%s", sqlock_why_name(why),
+                             lock->release_sent && why == SQLOCK_WHY_TAKEN
+                                 ? "; the row no longer shows whether it was released or lost"
+                                 : ""));
 }
 
 /* The row has a new owner. After a release whose reply was lost, before the lease's end by the
@@ -173,9 +173,9 @@ void verb_early(sqlock_op *op, const struct answer *a, int64_t now)
     int64_t left = op->lock->lost_until - a->now + EARLY_US;
 
     op->unsure = 1;
-    sqlock_error_set(&op->err, SQLOCK_EUNSURE, SQLOCK_MAYBE,
-                     "the reply was lost, and the request may still arrive within %lld ms",
-                     (long long)(left / 1000));
+    op_error_set(op, SQLOCK_EUNSURE, SQLOCK_MAYBE,
+                 "the reply was lost, and the request may still arrive within %lld ms",
+                 (long long)(left / 1000));
     if (now + left >= op->deadline)
         op_done(op, SQLOCK_EUNSURE);
     else

@@ -10,7 +10,7 @@ enum renew_phase { RENEW_EXTEND, RENEW_LENGTHEN /* before it */ };
 
 static void renew_lost(sqlock_op *op, const char *text)
 {
-    op_done(op, sqlock_error_set(&op->err, SQLOCK_ELOST, 0, "%s", text));
+    op_done(op, op_error_set(op, SQLOCK_ELOST, 0, "%s", text));
 }
 
 /* A renewal that runs after the lease's deadline must do nothing, because the loss was reported by

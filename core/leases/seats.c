@@ -85,9 +85,9 @@ static int seats_say(sqlock_op *op, int code, const char *how, int64_t mode)
 {
     char has[40], wants[40];
 
-    return sqlock_error_set(&op->err, code, code == SQLOCK_EBUSY ? SQLOCK_RETRY : 0,
-                            "%s as %s, not as %s", how, seats_name(mode, has, sizeof has),
-                            seats_name(op->lock->mode, wants, sizeof wants));
+    return op_error_set(op, code, code == SQLOCK_EBUSY ? SQLOCK_RETRY : 0, "%s as %s, not as %s",
+                        how, seats_name(mode, has, sizeof has),
+                        seats_name(op->lock->mode, wants, sizeof wants));
 }
 
 /* For who settles, it is busy. */

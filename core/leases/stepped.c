@@ -26,8 +26,7 @@ static void opening_answered(sqlock_op *op, const struct answer *a, int64_t now)
 static void opening_failed(sqlock_op *op, int64_t now)
 {
     (void)now;
-    error_prefix(&op->err, "open");
-    op_done(op, op->err.code);
+    op_done(op, op_error_set(op, op->err.code, op->err.flags, "open: %s", error_text(&op->err)));
 }
 
 const struct verb opening_verb = {opening_next, opening_answered, opening_failed, 0, NULL};

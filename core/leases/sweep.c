@@ -255,8 +255,7 @@ static int sweep_end_if_over(sqlock_op *op, int64_t now)
         s->r.more = 1;
         op_done(op, 0);
     } else if (!(s->o.flags & SQLOCK_REAP_DRY_RUN) && !lease_is_held(&op->lock->lease, now)) {
-        op_done(op,
-                sqlock_error_set(&op->err, SQLOCK_ELOST, 0, "the reaper's own lease was lost: %s",
+        op_done(op, op_error_set(op, SQLOCK_ELOST, 0, "the reaper's own lease was lost: %s",
                                  sqlock_why_name(op->lock->lease.why)));
     } else {
         return 0;
@@ -312,7 +311,7 @@ static void sweep_failed(sqlock_op *op, int64_t now)
     if (op_is_over(op, now)) /* by a cancel, as there is no other deadline */
         return;
     if (now - s->answered > op->m->request_us) {
-        error_contention(&op->err, manager_has_one_writer(op->m));
+        error_contention(&op->err.code, op->err.sqlstate, manager_has_one_writer(op->m));
         op_done(op, op->err.code);
     } else
         op_failed(op, now);

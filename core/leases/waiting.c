@@ -224,7 +224,7 @@ int waiting_gives_up(sqlock_op *op)
         return 0;
     gives_up = op->refused && !p->called && !op->unsure && op->lock->given_back == 0;
     if (gives_up)
-        op_done(op, sqlock_error_set(&op->err, SQLOCK_EDEADLOCK, SQLOCK_RETRY, "%s", p->circle));
+        op_done(op, op_error_set(op, SQLOCK_EDEADLOCK, SQLOCK_RETRY, "%s", p->circle));
     sqlock_mem_free(p->circle);
     p->circle = NULL;
     return gives_up;

@@ -251,10 +251,48 @@ TEST(test_what_others_have_locked_is_contention)
             const int code = one_writer ? cases[i].of_one_writer : cases[i].of_a_server;
 
             sqlock_error_db(&err, cases[i].sqlstate, 0, 0, "in the way");
-            assert_int_equal(error_contention(&err, one_writer), code != SQLOCK_EDB);
+            assert_int_equal(error_contention(&err.code, err.sqlstate, one_writer),
+                             code != SQLOCK_EDB);
             assert_int_equal(err.code, code);
             assert_string_equal(err.sqlstate, cases[i].sqlstate);
         }
+}
+
+TEST(test_kept_error_is_given_as_it_was)
+{
+    struct kept_error kept = {0}, other = {0};
+    sqlock_error err, given = filled();
+
+    error_recall(&kept, NULL);
+    assert_string_equal(error_text(&kept), "");
+    sqlock_error_db(&err, "08006", 7, SQLOCK_MAYBE, "the link broke");
+    error_keep(&kept, &err);
+    error_recall(&kept, &given);
+    assert_memory_equal(&given, &err, sizeof err);
+    error_share(&other, &kept);
+    sqlock_error_set(&err, SQLOCK_EDB, 0, "another");
+    error_keep(&kept, &err);
+    assert_string_equal(error_text(&kept), "another");
+    assert_string_equal(error_text(&other), "the link broke");
+    error_share(&other, &kept);
+    error_share(&kept, &other); /* they have the same text */
+    error_forget(&kept);
+    assert_int_equal(kept.code, 0);
+    assert_string_equal(error_text(&other), "another");
+    error_forget(&other);
+    error_forget(&other);
+}
+
+/* The code is what a caller acts by. */
+TEST(test_error_whose_text_had_no_memory_has_the_sentence_of_its_code)
+{
+    const struct kept_error kept = {.code = SQLOCK_EBUSY, .flags = SQLOCK_RETRY};
+    sqlock_error err = filled();
+
+    error_recall(&kept, &err);
+    assert_int_equal(err.code, SQLOCK_EBUSY);
+    assert_int_equal(err.flags, SQLOCK_RETRY);
+    assert_string_equal(err.text, sqlock_strerror(SQLOCK_EBUSY));
 }
 
 /* Names and servers' messages are UTF-8, and so is what is left of them. */

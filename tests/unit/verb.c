@@ -8,6 +8,8 @@ struct verb_stage s;
 
 void begin(const struct verb *verb, int64_t wait_us)
 {
+    error_forget(&s.op.err);
+    error_forget(&s.op.refusal);
     memset(&s, 0, sizeof s);
     s.m.driver = &s.driver;
     s.m.request_us = 5000000;
@@ -75,7 +77,7 @@ void answer_rows(sqlock_outcome outcome, int64_t sent, const sqlock_rows *rows)
 
 void fail_request(int code, unsigned flags, int64_t now)
 {
-    sqlock_error_set(&s.op.err, code, flags, "it failed");
+    op_error_set(&s.op, code, flags, "it failed");
     if (s.op.verb->on_failure != NULL)
         s.op.verb->on_failure(&s.op, now);
     else

@@ -240,7 +240,7 @@ TEST(test_opening_is_tried_once)
     assert_int_equal(s.op.request.values[0].i, 1);
     fail_request(SQLOCK_EUNREACH, SQLOCK_RETRY, NOW);
     assert_done(SQLOCK_EUNREACH);
-    assert_string_equal(s.op.err.text, "open: it failed");
+    assert_string_equal(error_text(&s.op.err), "open: it failed");
 }
 
 /* Less and less often; not again where the right is missing. */
