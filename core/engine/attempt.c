@@ -91,7 +91,7 @@ static void attempt_plan(const sqlock_op *op, int64_t now, struct plan *p)
     p->deadline = time_min(attempt_end(op, now), now + m->request_us);
     if (op->async && m->loop == NULL)
         p->deadline = time_min(p->deadline, attempt_async_limit(m, now));
-    if (op->request.flags & SQLOCK_CALL_LIKELY)
+    if (op->attempt->request.flags & SQLOCK_CALL_LIKELY)
         p->deadline = time_min(p->deadline, now + attempt_in_an_offer(m));
     p->connected = time_min(p->deadline, op->refused && waits ? op_last_try(op) : op->deadline);
     p->use = waits || op->patient ? POOL_CALLS : POOL_URGENT;
@@ -112,8 +112,8 @@ static int attempt_connect(sqlock_op *op, const struct plan *p, struct conn **ou
         return rc;
     if (rc == 0) {
         op->stale = (*out)->used;
-        if ((*out)->schema < request_kind(op->request.stmt)->since)
-            rc = handshake_serves(m, *out, op, op->request.stmt,
+        if ((*out)->schema < request_kind(op->attempt->request.stmt)->since)
+            rc = handshake_serves(m, *out, op, op->attempt->request.stmt,
                                   time_min(p->connected, (*out)->until), &err);
         if (rc != 0)
             pool_give(m, *out, err.flags & SQLOCK_RECONNECT);
@@ -141,7 +141,7 @@ static int attempt_send(sqlock_op *op, const struct plan *p, struct conn *c, str
                         sqlock_rows *rows, struct answer *a)
 {
     sqlock *m = op->m;
-    const struct request *r = &op->request;
+    const struct request *r = &op->attempt->request;
     struct call k = {
         .stmt = r->stmt, .values = r->values, .n = r->n, .rows = rows, .flags = r->flags};
     sqlock_error err;
@@ -206,12 +206,12 @@ static int attempt_once(sqlock_op *op, const struct plan *p, sqlock_rows *rows, 
     struct conn *c;
     int rc = POOL_JOINED;
 
-    if (!op->taken_along) /* by another op */
+    if (!op->attempt->taken_along) /* by another op */
         do
             rc = attempt_connect(op, p, &c);
         while (rc == 0 && batch_pass_on(op, c));
     if (rc == 0) {
-        if (op->joins)
+        if (op->attempt->joins)
             attempt_let_others(op, c);
         if (!server_is_ours(op->m, c))
             return attempt_moved(op, c);
@@ -226,41 +226,43 @@ static int attempt_once(sqlock_op *op, const struct plan *p, sqlock_rows *rows, 
     return attempt_finish(op, p, c, b, rows, a);
 }
 
-static void attempt_begin(sqlock_op *op, int64_t now, struct answer *out, struct plan *p)
+static void attempt_begin(sqlock_op *op, int64_t now, struct plan *p)
 {
-    answer_clear(out);
+    struct attempt *at = op->attempt;
+
+    answer_clear(&at->answer);
     error_forget(&op->err);
-    op->stale = op->like = op->passed = 0;
-    out->received = out->sent = now;
+    op->stale = at->like = at->passed = 0;
+    at->answer.received = at->answer.sent = now;
     attempt_plan(op, now, p);
-    op->until = p->deadline;
-    op->joins = batch_may_join(op);
-    op->answer = out;
+    at->until = p->deadline;
+    at->joins = batch_may_join(op);
 }
 
-void op_offer(sqlock_op *op, int64_t now, struct answer *out)
+void op_offer(sqlock_op *op, int64_t now)
 {
     struct plan p;
 
-    assert(!op->taken_along && op->batch == NULL);
-    attempt_begin(op, now, out, &p);
+    assert(!op->attempt->taken_along && op->attempt->batch == NULL);
+    attempt_begin(op, now, &p);
 }
 
 /* m->round: a slow answer counts for less and less. */
-int op_attempt(sqlock_op *op, int64_t now, sqlock_rows *rows, struct answer *out)
+int op_attempt(sqlock_op *op, int64_t now, sqlock_rows *rows)
 {
     sqlock *m = op->m;
-    struct plan p = {.deadline = op->until};
+    struct answer *out = &op->attempt->answer;
+    struct plan p = {.deadline = op->attempt->until};
     int64_t server;
     int rc;
 
     assert(!op->done && op->running == NULL && op->connecting == NULL);
-    assert(op->batch == NULL || op->taken_along);
+    assert(op->attempt->batch == NULL || op->attempt->taken_along);
     op->tries++;
-    rows = op->request.rows != NULL ? op->request.rows : rows;
+    rows = op->attempt->request.rows != NULL ? op->attempt->request.rows : rows;
     for (;; now = sqlock_now_us()) {
-        if (!op->taken_along)
-            attempt_begin(op, now, out, &p);
+        if (!op->attempt->taken_along)
+            attempt_begin(op, now, &p);
         out->rows = rows;
         server = m->server;
         rc = attempt_once(op, &p, rows, out);
@@ -271,7 +273,7 @@ int op_attempt(sqlock_op *op, int64_t now, sqlock_rows *rows, struct answer *out
             break;
     }
     out->server = op->server;
-    if (rc == 0 && request_is(op->request.stmt, SQLOCK_REQ_PACES))
+    if (rc == 0 && request_is(op->attempt->request.stmt, SQLOCK_REQ_PACES))
         m->round = time_max(out->received - out->sent, m->round / 4 * 3);
     return attempt_cancelled(op, rc);
 }

@@ -21,7 +21,7 @@ size_t batch_size(const struct batch *b)
 /* It still wants its answer. */
 static int batch_wants(const sqlock_op *op, int64_t now)
 {
-    return op != NULL && !op->end_attempt && now < op->until;
+    return op != NULL && !op->end_attempt && now < op->attempt->until;
 }
 
 /* Who leads when the leader leaves: of those whose threads wait for their answers, the one that can
@@ -33,22 +33,27 @@ static sqlock_op *batch_heir(const struct batch *b, int64_t now)
     for (size_t i = 0; i < b->n; i++) {
         sqlock_op *op = b->members[i].op;
 
-        if (op != b->leader && batch_wants(op, now) && !op->taken_along &&
-            (best == NULL || op->until > best->until))
+        if (op != b->leader && batch_wants(op, now) && !op->attempt->taken_along &&
+            (best == NULL || op->attempt->until > best->attempt->until))
             best = op;
     }
     return best;
 }
 
+static unsigned batch_doubt(const sqlock_op *op)
+{
+    return request_doubt(op->attempt->request.stmt);
+}
+
 /* The request may have been applied. Its answer, if one comes, finds no one. */
 static int batch_leave(struct batch *b, sqlock_op *op)
 {
-    assert(b->members[op->place].op == op);
-    b->members[op->place].op = NULL;
-    op->batch = NULL;
+    assert(b->members[op->attempt->place].op == op);
+    b->members[op->attempt->place].op = NULL;
+    op->attempt->batch = NULL;
     if (op->m->stopping || op->end_attempt)
-        return op_error_set(op, SQLOCK_ECANCELLED, request_doubt(op->request.stmt), "cancelled");
-    return op_error_set(op, SQLOCK_ETIMEOUT, SQLOCK_RETRY | request_doubt(op->request.stmt),
+        return op_error_set(op, SQLOCK_ECANCELLED, batch_doubt(op), "cancelled");
+    return op_error_set(op, SQLOCK_ETIMEOUT, SQLOCK_RETRY | batch_doubt(op),
                         "the database did not answer in time");
 }
 
@@ -75,10 +80,10 @@ static int batch_hand_over(struct batch *b, struct conn *c, sqlock_op *leader)
 
 struct batch *batch_take_lead(sqlock_op *op, struct conn **out_conn)
 {
-    struct batch *b = op->batch;
+    struct batch *b = op->attempt->batch;
 
     assert(mutex_is_mine(&op->m->mu) && b->leader == op && b->conn->busy);
-    op->batch = NULL;
+    op->attempt->batch = NULL;
     op->stale = b->conn->used;
     *out_conn = b->conn;
     return b;
@@ -140,7 +145,7 @@ static int batch_fail_follower(sqlock_op *op, const struct kept_error *err)
 static int batch_unless_cancelled(sqlock_op *op, int result)
 {
     return result == 0 && op->end_attempt
-               ? op_error_set(op, SQLOCK_ECANCELLED, request_doubt(op->request.stmt), "cancelled")
+               ? op_error_set(op, SQLOCK_ECANCELLED, batch_doubt(op), "cancelled")
                : result;
 }
 
@@ -148,13 +153,14 @@ static int batch_unless_cancelled(sqlock_op *op, int result)
 static void batch_end_follower(sqlock_op *op, const struct conn *c, int result,
                                const struct kept_error *err, const struct answer *times)
 {
-    assert(op->batch != NULL);
-    op->answer->sent = times->sent;
-    op->answer->received = times->received;
+    assert(op->attempt->batch != NULL);
+    op->attempt->answer.sent = times->sent;
+    op->attempt->answer.received = times->received;
     op->server = c->server;
     op->stale = c->used;
-    op->answered = result < 0 ? batch_fail_follower(op, err) : batch_unless_cancelled(op, result);
-    op->batch = NULL;
+    op->attempt->answered =
+        result < 0 ? batch_fail_follower(op, err) : batch_unless_cancelled(op, result);
+    op->attempt->batch = NULL;
     cond_wake_all(&op->wake);
 }
 
@@ -170,7 +176,8 @@ static void batch_read(struct batch *b, struct answer *a)
             continue;
         b->members[i].answered = 1;
         if (b->members[i].op != NULL)
-            answer_read(rows, row, b->members[i].op == b->leader ? a : b->members[i].op->answer);
+            answer_read(rows, row,
+                        b->members[i].op == b->leader ? a : &b->members[i].op->attempt->answer);
     }
 }
 
@@ -198,7 +205,8 @@ int batch_answer(struct batch *b, const struct conn *c, int rc, struct answer *a
                                a);
         lock_unref_locked(member->lock);
     }
-    result = batch_unless_cancelled(leader, batch_result(b, leader->place, rc, &leader->err));
+    result =
+        batch_unless_cancelled(leader, batch_result(b, leader->attempt->place, rc, &leader->err));
     leader->alone = rc != 0 && (leader->err.flags & SQLOCK_MAYBE); /* as the others */
     batch_free(b);
     return result;
@@ -209,13 +217,13 @@ int batch_await(sqlock_op *op)
     sqlock *m = op->m;
 
     assert(mutex_is_mine(&m->mu));
-    op->taken_along = 0;
-    while (op->batch != NULL) {
-        if (op->batch->leader == op)
+    op->attempt->taken_along = 0;
+    while (op->attempt->batch != NULL) {
+        if (op->attempt->batch->leader == op)
             return BATCH_LEADS;
-        if (m->stopping || op->end_attempt || sqlock_now_us() >= op->until)
-            return batch_leave(op->batch, op);
-        cond_wait_until(&op->wake, &m->mu, op->until);
+        if (m->stopping || op->end_attempt || sqlock_now_us() >= op->attempt->until)
+            return batch_leave(op->attempt->batch, op);
+        cond_wait_until(&op->wake, &m->mu, op->attempt->until);
     }
-    return op->answered;
+    return op->attempt->answered;
 }

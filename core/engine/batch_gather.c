@@ -5,6 +5,7 @@
 
 #include "core/engine/batch_parts.h"
 #include "core/engine/locks.h"
+#include "core/engine/op.h"
 #include "core/engine/pool.h"
 #include "core/sql/requests.h"
 
@@ -15,7 +16,7 @@ int batch_most = 256;
 int batch_may_join(const sqlock_op *op)
 {
     const sqlock *m = op->m;
-    sqlock_stmt stmt = op->request.stmt;
+    sqlock_stmt stmt = op->attempt->request.stmt;
 
     assert(mutex_is_mine(&m->mu));
     return batch_most > 1 && !op->alone && !op->needs_handshake &&
@@ -38,7 +39,7 @@ static int batch_by_name(const void *a, const void *b)
 static int batch_by_kind(const void *a, const void *b)
 {
     const struct batch_member *x = a, *y = b;
-    sqlock_stmt k = x->op->request.stmt, l = y->op->request.stmt;
+    sqlock_stmt k = x->op->attempt->request.stmt, l = y->op->attempt->request.stmt;
 
     return k != l ? (k > l ? -1 : 1) : batch_by_name(a, b);
 }
@@ -50,26 +51,26 @@ static int batch_is_same_name(const struct batch_member *x, const struct batch_m
 
 static size_t batch_n_params(const sqlock_op *op)
 {
-    return texts_scripts(op->m->texts)[op->request.stmt].n_params;
+    return texts_scripts(op->m->texts)[op->attempt->request.stmt].n_params;
 }
 
 /* Who was cancelled or is out of time has just not noticed yet: its request must not go out any
  * more. */
 static int batch_is_ready(const sqlock_op *op, int64_t now)
 {
-    return op->joins && !op->end_attempt && now < op->until;
+    return op->attempt->joins && !op->end_attempt && now < op->attempt->until;
 }
 
 static int batch_is_of_kind(const sqlock_op *op, const sqlock_op *leader)
 {
-    return op->request.stmt == leader->request.stmt;
+    return op->attempt->request.stmt == leader->attempt->request.stmt;
 }
 
 static int batch_may_go_along(const sqlock_op *op, const sqlock_op *leader, int64_t now)
 {
     return batch_is_ready(op, now) &&
            (batch_is_of_kind(op, leader) ||
-            (!leader->like && (op->m->driver->caps & SQLOCK_CAP_GROUPS)));
+            (!leader->attempt->like && (op->m->driver->caps & SQLOCK_CAP_GROUPS)));
 }
 
 /* Who waits for the reserved connection is not ready to send. */
@@ -125,7 +126,7 @@ static void batch_gather_company(struct gathering *g, const sqlock_op *op)
         return;
     LIST_EACH(at, op->company)
     {
-        sqlock_op *companion = LIST_MEMBER(at, sqlock_op, in_company);
+        sqlock_op *companion = LIST_MEMBER(at, struct attempt, in_company)->op;
 
         if (batch_may_go_along(companion, g->leader, g->now))
             batch_gather_one(g, companion);
@@ -144,8 +145,8 @@ static void batch_gather(struct gathering *g)
             continue;
         if (batch_may_go_along(op, g->leader, g->now))
             batch_gather_one(g, op);
-        else if (g->leader->like)
-            op->passed = 1;
+        else if (g->leader->attempt->like)
+            op->attempt->passed = 1;
         batch_gather_company(g, op);
     }
 }
@@ -172,12 +173,12 @@ static void batch_group(struct batch *b)
         const sqlock_op *op = b->members[i].op;
         size_t n_params = batch_n_params(op);
 
-        if (i == 0 || b->groups[b->n_groups - 1].stmt != op->request.stmt) {
+        if (i == 0 || b->groups[b->n_groups - 1].stmt != op->attempt->request.stmt) {
             assert(b->n_groups < KINDS_MAX);
-            b->groups[b->n_groups++] = (sqlock_group){op->request.stmt, values, 0};
+            b->groups[b->n_groups++] = (sqlock_group){op->attempt->request.stmt, values, 0};
         }
         b->groups[b->n_groups - 1].n++;
-        memcpy(values, op->request.values, n_params * sizeof *values);
+        memcpy(values, op->attempt->request.values, n_params * sizeof *values);
         values += n_params;
     }
 }
@@ -188,18 +189,18 @@ static void batch_join(struct batch *b, sqlock_op *leader)
     for (size_t i = 0; i < b->n; i++) {
         sqlock_op *op = b->members[i].op;
 
-        op->place = i;
+        op->attempt->place = i;
         b->members[i].lock->refs++; /* the member may leave, and its handle be freed */
         if (op == leader)
             continue;
-        assert(op->batch == NULL && op->answer != NULL);
-        op->batch = b;
-        if (op->waiter != NULL) {
-            op->waiter->joined = 1;
-            list_remove(&op->waiter->in_manager);
+        assert(op->attempt->batch == NULL);
+        op->attempt->batch = b;
+        if (op->attempt->waiter != NULL) {
+            op->attempt->waiter->joined = 1;
+            list_remove(&op->attempt->waiter->in_manager);
         } else {
-            op->taken_along = 1;
-            list_remove(&op->in_company);
+            op->attempt->taken_along = 1;
+            list_remove(&op->attempt->in_company);
         }
     }
     b->leader = leader;
@@ -237,10 +238,10 @@ static struct pool_waiter *batch_successor(sqlock_op *leader, int64_t now)
         sqlock_op *op = batch_waiting_op(at, now);
 
         if (op != NULL && batch_may_go_along(op, leader, now) &&
-            (best == NULL || op->until > best->until))
+            (best == NULL || op->attempt->until > best->attempt->until))
             best = op;
     }
-    return best != NULL ? best->waiter : NULL;
+    return best != NULL ? best->attempt->waiter : NULL;
 }
 
 int batch_pass_on(sqlock_op *leader, struct conn *c)
@@ -252,7 +253,8 @@ int batch_pass_on(sqlock_op *leader, struct conn *c)
         return 0;
     now = sqlock_now_us();
     next = batch_successor(leader, now);
-    if (next == NULL || next->op->until - now <= PASS_ON_FACTOR * (leader->until - now))
+    if (next == NULL ||
+        next->op->attempt->until - now <= PASS_ON_FACTOR * (leader->attempt->until - now))
         return 0;
     pool_hand_over(next, c);
     return 1;

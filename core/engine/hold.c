@@ -2,6 +2,7 @@
 #include <assert.h>
 
 #include "core/engine/hold.h"
+#include "core/engine/op.h"
 #include "core/engine/pool.h"
 
 void hold_expect(struct hold *h, size_t n, size_t waiting, int64_t call_us)
@@ -55,7 +56,7 @@ static size_t hold_count_waiting(const sqlock *m)
     {
         const sqlock_op *op = LIST_MEMBER(at, struct pool_waiter, in_manager)->op;
 
-        n += op != NULL && op->joins ? hold_count(op) : 0;
+        n += op != NULL && op->attempt->joins ? hold_count(op) : 0;
     }
     return n;
 }
@@ -69,7 +70,7 @@ void hold_answered(sqlock *m, size_t n, int64_t call_us)
 void hold_came(sqlock *m, const sqlock_op *op)
 {
     struct hold *h = &m->hold;
-    size_t n = op != NULL && op->joins ? hold_count(op) : 0;
+    size_t n = op != NULL && op->attempt->joins ? hold_count(op) : 0;
 
     assert(mutex_is_mine(&m->mu));
     if (h->leader == NULL || n == 0)
@@ -83,7 +84,8 @@ void hold_came(sqlock *m, const sqlock_op *op)
 int hold_allows_like(const sqlock_op *waiting, const sqlock_op *leader)
 {
     return waiting->company == NULL &&
-           (!waiting->passed || waiting->request.stmt == leader->request.stmt);
+           (!waiting->attempt->passed ||
+            waiting->attempt->request.stmt == leader->attempt->request.stmt);
 }
 
 static int hold_may_be_like(const sqlock_op *leader)
@@ -107,13 +109,13 @@ void hold_back(sqlock_op *op, const struct conn *c)
     int64_t now, until;
     size_t missing;
 
-    assert(mutex_is_mine(&m->mu) && op->joins);
+    assert(mutex_is_mine(&m->mu) && op->attempt->joins);
     if (h->leader != NULL || c->until != TIME_NEVER ||
         (missing = hold_missing(h, hold_count(op) + hold_count_waiting(m))) == 0)
         return;
     now = sqlock_now_us();
     until = now + hold_limit(h);
-    if (time_min(op->until, op->deadline) - until < 2 * h->call_us)
+    if (time_min(op->attempt->until, op->deadline) - until < 2 * h->call_us)
         return;
     h->leader = op;
     h->missing = missing;
@@ -121,5 +123,5 @@ void hold_back(sqlock_op *op, const struct conn *c)
         cond_wait_until(&op->wake, &m->mu, until);
     h->leader = NULL;
     hold_judge(h, missing);
-    op->like = h->missing == 0 && hold_may_be_like(op);
+    op->attempt->like = h->missing == 0 && hold_may_be_like(op);
 }

@@ -208,32 +208,18 @@ struct sqlock_lock {
     bool reporting;     /* the timer is calling on_event now */
 };
 
-#define REQUEST_VALUES 11 /* the most that a request has, if it is made once */
-
-/* One request, as data. */
-struct request {
-    sqlock_stmt stmt;
-    const sqlock_value *values; /* few, or the verb's own */
-    struct request_values {
-        sqlock_value v[REQUEST_VALUES];
-    } few;
-    size_t n;          /* it is made so many times, with values for each */
-    sqlock_rows *rows; /* where the answer's rows go, if the verb keeps them; otherwise NULL */
-    unsigned flags;    /* SQLOCK_CALL_..., if it is sent alone */
-};
-
 /* An op: it makes one request after the other until it is done. Its verb says which. */
 struct sqlock_op {
     sqlock *m;
     sqlock_lock *lock;
     const struct verb *verb;
-    const char *word;       /* of an error that op_finish() gives: what was called; NULL: none */
-    int phase;              /* of the verb: which request is next or under way; 0 at first */
-    void *work;             /* what the verb keeps between requests */
-    struct request request; /* the last one */
-    int decided;            /* the verb called op_done() with code */
-    int succeeded;          /* what was wanted is done, and only a look is left */
-    int looks;              /* that saw a guard, in a row */
+    const char *word;        /* of an error that op_finish() gives: what was called; NULL: none */
+    int phase;               /* of the verb: which request is next or under way; 0 at first */
+    void *work;              /* what the verb keeps between requests */
+    struct attempt *attempt; /* NULL: no request is under way */
+    int decided;             /* the verb called op_done() with code */
+    int succeeded;           /* what was wanted is done, and only a look is left */
+    int looks;               /* that saw a guard, in a row */
     int64_t begun;
     int64_t deadline; /* TIME_NEVER: no deadline */
     int64_t next_at;
@@ -264,22 +250,11 @@ struct sqlock_op {
     int async; /* the worker drives it */
     int done, code;
     int cancelled;
-    int end_attempt;            /* this attempt is to end: by a cancel, or for another request */
-    struct conn *running;       /* the connection that an attempt uses */
-    struct conn *connecting;    /* the connection that an attempt is opening */
-    int joins;                  /* its request may go with those of others (engine/batch.h) */
-    int alone;                  /* ... but not the next one */
-    int like;                   /* ... and now only with those of its kind (engine/hold.h) */
-    int passed;                 /* a batch of another kind has left it behind */
-    struct pool_waiter *waiter; /* while it waits for a connection */
-    struct batch *batch;        /* it waits there for its answer, or is to lead, as that member: */
-    size_t place;
-    struct answer *answer; /* where a follower's goes; the result is `answered` */
-    int answered;
-    int64_t until;          /* the end of this attempt */
-    struct link *company;   /* NULL, or in_company of ops that its thread drives together with it */
-    struct link in_company; /* while its request waits to be sent */
-    int taken_along; /* another op has sent it, and its thread does not wait for the answer yet */
+    int end_attempt;         /* this attempt is to end: by a cancel, or for another request */
+    struct conn *running;    /* the connection that an attempt uses */
+    struct conn *connecting; /* the connection that an attempt is opening */
+    int alone;            /* its next request does not go with those of others (engine/batch.h) */
+    struct link *company; /* NULL, or in_company of ops that its thread drives together with it */
     struct party *party;  /* of those that begin behind it (engine/party.h); NULL: none do */
     struct link in_party; /* it has not begun yet */
     struct link in_manager;

@@ -303,39 +303,52 @@ static void op_act(sqlock_op *op)
         op_done_locked(op, op->code);
 }
 
-int op_choose(sqlock_op *op, int64_t now)
+static void op_attempt_begins(sqlock_op *op, struct attempt *at)
 {
-    assert(!op->decided);
+    assert(!op->decided && op->attempt == NULL);
+    at->op = op;
+    at->taken_along = 0;
+    at->waiter = NULL;
+    at->batch = NULL;
+    list_init(&at->in_company);
+    op->attempt = at;
+}
+
+int op_choose(sqlock_op *op, int64_t now, struct attempt *at)
+{
+    op_attempt_begins(op, at);
     if (op->verb->next(op, now)) {
         if (op->former != NULL)
             lock_act(op->former);
         party_sends(op, now);
         return 1;
     }
+    op->attempt = NULL;
     op_act(op);
     return 0;
 }
 
-void op_request(sqlock_op *op, int64_t now, struct answer *a)
+void op_request(sqlock_op *op, int64_t now)
 {
     sqlock_rows rows;
     int rc;
 
     rows_init(&rows);
-    rc = op_attempt(op, now, &rows, a);
+    rc = op_attempt(op, now, &rows);
     if (rc == 0)
-        op->verb->on_answer(op, a, sqlock_now_us());
+        op->verb->on_answer(op, &op->attempt->answer, sqlock_now_us());
     else if (op->verb->on_failure != NULL)
         op->verb->on_failure(op, sqlock_now_us());
     else
         op_failed(op, sqlock_now_us());
     rows_end(&rows);
+    op->attempt = NULL;
     op_act(op);
 }
 
 void op_take_answer(sqlock_op *op, const struct answer *a, int64_t now)
 {
-    assert(op->parked && op->running == NULL && op->batch == NULL);
+    assert(op->parked && op->attempt == NULL);
     op->parked = 0;
     op->server = a->server;
     op_again(op, now);
@@ -347,10 +360,10 @@ void op_take_answer(sqlock_op *op, const struct answer *a, int64_t now)
 
 void op_step(sqlock_op *op, int64_t now)
 {
-    struct answer a;
+    struct attempt at;
 
-    if (op_choose(op, now))
-        op_request(op, now, &a);
+    if (op_choose(op, now, &at))
+        op_request(op, now);
 }
 
 void op_abandon(sqlock_op *op)
@@ -369,7 +382,7 @@ void op_abandon(sqlock_op *op)
 
 int op_send(sqlock_op *op, sqlock_stmt stmt)
 {
-    struct request *r = &op->request;
+    struct request *r = &op->attempt->request;
 
     r->stmt = stmt;
     r->values = r->few.v;

@@ -25,6 +25,38 @@ struct verb {
     int (*on_end)(sqlock_op *op, int code);
 };
 
+#define REQUEST_VALUES 11 /* the most that a request has, if it is made once */
+
+/* One request, as data. */
+struct request {
+    sqlock_stmt stmt;
+    const sqlock_value *values; /* few, or the verb's own */
+    struct request_values {
+        sqlock_value v[REQUEST_VALUES];
+    } few;
+    size_t n;          /* it is made so many times, with values for each */
+    sqlock_rows *rows; /* where the answer's rows go, if the verb keeps them; otherwise NULL */
+    unsigned flags;    /* SQLOCK_CALL_..., if it is sent alone */
+};
+
+/* A request of an op, from its choice to the verdict on its answer. It belongs to the thread that
+ * drives the op. m->mu guards all but the request and its answer. */
+struct attempt {
+    sqlock_op *op;
+    struct request request;
+    struct answer answer;
+    struct link in_company; /* of op->company, while its request waits to be sent */
+    int joins;              /* it may go with those of others (engine/batch.h) */
+    int like;               /* ... and now only with those of its kind (engine/hold.h) */
+    int passed;             /* a batch of another kind has left it behind */
+    int taken_along; /* another op has sent it, and its thread does not wait for the answer yet */
+    struct pool_waiter *waiter; /* while it waits for a connection */
+    struct batch *batch;        /* it waits there for its answer, or is to lead, as that member: */
+    size_t place;
+    int answered;  /* the result of a follower */
+    int64_t until; /* the end of this attempt */
+};
+
 /* Start an op on lock. wait_ms is as in the options. If it is 0, request_ms limits the op. */
 int op_start(sqlock *m, sqlock_lock *lock, const struct verb *verb, int32_t wait_ms,
              sqlock_cancel *cancel, sqlock_op **out, sqlock_error *err);
@@ -57,9 +89,10 @@ int op_end_if_over(sqlock_op *op, int64_t now);
 /* Let the verb choose a request, send it, and let the verb judge the answer. op is not over at
  * now, which has just been read. m->mu is held, and is released during the request. */
 void op_step(sqlock_op *op, int64_t now);
-/* The two halves of op_step(). The first returns 0 if there is nothing to send. */
-int op_choose(sqlock_op *op, int64_t now);
-void op_request(sqlock_op *op, int64_t now, struct answer *a);
+/* The two halves of op_step(). at lasts until the second one has returned. The first returns 0 if
+ * there is nothing to send. */
+int op_choose(sqlock_op *op, int64_t now, struct attempt *at);
+void op_request(sqlock_op *op, int64_t now);
 /* The manager has threads: drive the op on this one until it is done. Or it has none: its steps
  * will. op_finish() follows. m->mu is held in both, and released meanwhile in the first. */
 void op_drive_alone(sqlock_op *op);
@@ -98,20 +131,20 @@ void ops_tick(sqlock *m);
 /* When there is something to do for it next. */
 int64_t ops_tick_due(const sqlock *m);
 
-/* attempt.c: send op->request: connection, request, answer. On failure op->err is set. rows holds
+/* attempt.c: make op->attempt: connection, request, answer. On failure op->err is set. rows holds
  * the answer, unless the request has rows of its own. m->mu is held, and is released meanwhile. */
-int op_attempt(sqlock_op *op, int64_t now, sqlock_rows *rows, struct answer *out);
+int op_attempt(sqlock_op *op, int64_t now, sqlock_rows *rows);
 /* op_attempt() will follow on this thread. Until then an op that leads a batch may take the request
  * along: op is in op->company. m->mu is held, here and until then unless such an op sends. */
-void op_offer(sqlock_op *op, int64_t now, struct answer *out);
+void op_offer(sqlock_op *op, int64_t now);
 
 /* For verbs: these only change values. */
 
-/* Send this request next, with the values in op->request.few. Returns 1. */
+/* Send this request next, with the values in op->attempt->request.few. Returns 1. */
 int op_send(sqlock_op *op, sqlock_stmt stmt);
 /* The same, with these values. */
 #define OP_SEND(op, stmt, ...)                                                                     \
-    ((op)->request.few = (struct request_values){{__VA_ARGS__}}, op_send(op, stmt))
+    ((op)->attempt->request.few = (struct request_values){{__VA_ARGS__}}, op_send(op, stmt))
 /* Why the last request failed, or the op ends: as sqlock_error_set(). */
 int op_error_set(sqlock_op *op, int code, unsigned flags, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));

@@ -63,7 +63,8 @@ static void party_begin(struct party *c, int64_t now)
 
 void party_sends(sqlock_op *op, int64_t now)
 {
-    if (!party_takes_along(op) || op->party->begun || !(op->request.flags & SQLOCK_CALL_LIKELY))
+    if (!party_takes_along(op) || op->party->begun ||
+        !(op->attempt->request.flags & SQLOCK_CALL_LIKELY))
         return;
     op->deadline = time_min(op->deadline, now + op->m->request_us);
     party_begin(op->party, now);

@@ -5,6 +5,7 @@
 #include "core/engine/handshake.h"
 #include "core/engine/hearing.h"
 #include "core/engine/hold.h"
+#include "core/engine/op.h"
 #include "core/engine/opening.h"
 #include "core/engine/pool.h"
 #include "core/engine/queue.h"
@@ -245,11 +246,11 @@ static int pool_wait(sqlock *m, enum pool_use use, sqlock_op *op, int64_t deadli
     w.wake = op != NULL ? &op->wake : &own;
     list_init(&w.in_manager);
     if (op != NULL)
-        op->waiter = &w;
+        op->attempt->waiter = &w;
     while (!pool_wait_is_over(m, &w, out, &rc, err))
         pool_sleep(m, &w);
     if (op != NULL)
-        op->waiter = NULL;
+        op->attempt->waiter = NULL;
     list_remove(&w.in_manager);
     if (w.woken && (rc != 0 || w.given != NULL))
         pool_wake_next(m);

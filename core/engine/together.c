@@ -8,8 +8,8 @@
 
 struct member {
     sqlock_op *op;
-    int has_request;      /* in this round */
-    struct answer answer; /* to it */
+    int has_request; /* in this round: */
+    struct attempt attempt;
 };
 
 struct together {
@@ -65,13 +65,13 @@ static int together_choose(struct together *t, size_t first, int64_t now)
 
         op->behind = t->has_waited && !op->once;
         member->has_request = !op_end_if_over(op, now) && (i == 0 || together_may_join(op)) &&
-                              now >= op->next_at && op_choose(op, now);
+                              now >= op->next_at && op_choose(op, now, &member->attempt);
         if (!member->has_request)
             continue;
-        op_offer(op, now, &member->answer);
-        list_append(&t->company, &op->in_company);
+        op_offer(op, now);
+        list_append(&t->company, &op->attempt->in_company);
         n++;
-        if (op_waits(op) && (!op->joins || n >= batch_most))
+        if (op_waits(op) && (!op->attempt->joins || n >= batch_most))
             break;
     }
     return n;
@@ -85,7 +85,7 @@ static size_t together_leader(const struct together *t)
 
     for (size_t i = 0; i < t->n; i++)
         if (members[i].has_request &&
-            (best == t->n || members[i].op->until > members[best].op->until))
+            (best == t->n || members[i].op->attempt->until > members[best].op->attempt->until))
             best = i;
     return best;
 }
@@ -95,10 +95,10 @@ static void together_request(struct together *t, size_t i, int64_t now)
 {
     struct member *member = &t->members[i];
 
-    list_remove(&member->op->in_company);
+    list_remove(&member->op->attempt->in_company);
     member->has_request = 0;
     t->has_waited |= op_waits(member->op);
-    op_request(member->op, now, &member->answer);
+    op_request(member->op, now);
 }
 
 static void together_round(struct together *t, size_t first, int64_t now)
@@ -141,7 +141,6 @@ static struct together *together_new(sqlock_op *const *ops, size_t n)
         assert(ops[i]->m == t->m && !ops[i]->async);
         t->members[i].op = ops[i];
         ops[i]->company = &t->company;
-        list_init(&ops[i]->in_company);
     }
     return t;
 }

@@ -39,7 +39,7 @@ static int acquire_send(sqlock_op *op, int64_t now)
                     value_bytes(lock->owner, sizeof lock->owner), value_int(ttl),
                     value_int(op->acquire.not_after), value_int(op->m->grace_us),
                     value_bytes(label, strlen(label)));
-    op->request.flags = op->acquire.called ? SQLOCK_CALL_LIKELY : 0;
+    op->attempt->request.flags = op->acquire.called ? SQLOCK_CALL_LIKELY : 0;
     op->acquire.called = 0;
     return sends;
 }

@@ -32,7 +32,7 @@ int verb_send_length(sqlock_op *op)
 
 void verb_lengthened(sqlock_op *op)
 {
-    op->m->longest = time_max(op->m->longest, op->request.few.v[0].i);
+    op->m->longest = time_max(op->m->longest, op->attempt->request.few.v[0].i);
 }
 
 int named_request(sqlock *m, const struct named_request *named, sqlock_error *err)

@@ -32,7 +32,7 @@ static int sweep_send_page(sqlock_op *op)
     OP_SEND(op, SQLOCK_STMT_SWEEP, value_bytes(s->ns, s->ns_len), value_bytes(s->name, s->name_len),
             value_bytes(LOCK_OWN_NS, sizeof LOCK_OWN_NS - 1), value_int(sweep_grace_us(s)),
             value_int(sweep_idle_us(s)), value_int(s->o.batch));
-    op->request.rows = s->page;
+    op->attempt->request.rows = s->page;
     return 1;
 }
 
@@ -141,7 +141,7 @@ static int sweep_send_reap(sqlock_op *op, size_t n)
     OP_SEND(op, SQLOCK_STMT_REAP, s->keys[0], s->keys[1], s->keys[2 * n - 2], s->keys[2 * n - 1],
             value_bytes(LOCK_OWN_NS, sizeof LOCK_OWN_NS - 1),
             value_int(s->page_now - sweep_grace_us(s)), value_int((int64_t)n));
-    op->request.rows = s->changed;
+    op->attempt->request.rows = s->changed;
     return 1;
 }
 
@@ -159,7 +159,7 @@ static int sweep_send_prune(sqlock_op *op, size_t n)
         values[2] = value_int(s->page_now - sweep_idle_us(s));
         values[3] = value_int(top);
     }
-    op->request = (struct request){
+    op->attempt->request = (struct request){
         .stmt = SQLOCK_STMT_PRUNE, .values = s->prunes, .n = n, .rows = s->changed};
     return 1;
 }
@@ -172,7 +172,7 @@ static int sweep_send_drain(sqlock_op *op)
     const sqlock_value none = value_bytes(op->lock->owner, sizeof op->lock->owner);
 
     OP_SEND(op, SQLOCK_STMT_DRAIN, s->keys[0], s->keys[1], none, none);
-    op->request.rows = s->changed;
+    op->attempt->request.rows = s->changed;
     return 1;
 }
 

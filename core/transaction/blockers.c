@@ -100,7 +100,7 @@ static int blockers_next(sqlock_op *op, int64_t now)
 
     (void)now;
     OP_SEND(op, SQLOCK_STMT_BLOCKERS, value_int(b->session), sqlock_null(), sqlock_null());
-    op->request.rows = b->rows;
+    op->attempt->request.rows = b->rows;
     return 1;
 }
 

@@ -1,6 +1,6 @@
 /* When a batch is held back, for how many, and for how long. */
 #include "core/engine/hold.h"
-#include "core/engine/manager.h"
+#include "core/engine/op.h"
 #include "tests/lib/check.h"
 
 static size_t missing(size_t answered, size_t waiting, size_t ready)
@@ -61,12 +61,14 @@ TEST(test_wait_in_vain_is_not_tried_again_for_a_while)
 
 TEST(test_request_is_left_behind_once_by_batches_of_another_kind)
 {
-    sqlock_op leader = {.request.stmt = SQLOCK_STMT_ACQUIRE};
-    sqlock_op other = {.request.stmt = SQLOCK_STMT_RELEASE}, same = leader;
+    struct attempt acquire = {.request.stmt = SQLOCK_STMT_ACQUIRE}, acquires = acquire;
+    struct attempt release = {.request.stmt = SQLOCK_STMT_RELEASE};
+    sqlock_op leader = {.attempt = &acquire}, same = {.attempt = &acquires};
+    sqlock_op other = {.attempt = &release};
     struct link company;
 
     assert_true(hold_allows_like(&other, &leader));
-    other.passed = same.passed = 1;
+    release.passed = acquires.passed = 1;
     assert_false(hold_allows_like(&other, &leader));
     assert_true(hold_allows_like(&same, &leader));
     same.company = &company;

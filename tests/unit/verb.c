@@ -2,8 +2,6 @@
 
 #include <string.h>
 
-#include "core/engine/op.h"
-
 struct verb_stage s;
 
 void begin(const struct verb *verb, int64_t wait_us)
@@ -26,6 +24,7 @@ void begin(const struct verb *verb, int64_t wait_us)
     memset(s.lock.owner, 0xab, sizeof s.lock.owner);
     lease_init(&s.lock.lease, TTL, TTL / 3, 0);
     s.op = (sqlock_op){.m = &s.m, .lock = &s.lock, .verb = verb, .begun = NOW, .next_at = NOW};
+    s.op.attempt = &s.attempt;
     s.op.once = wait_us == 0;
     s.op.deadline = NOW + (wait_us == 0 ? s.m.request_us : wait_us);
 }
@@ -41,7 +40,7 @@ void begin_held(const struct verb *verb)
 void assert_next(sqlock_stmt stmt, int64_t now)
 {
     assert_true(s.op.verb->next(&s.op, now));
-    assert_int_equal(s.op.request.stmt, stmt);
+    assert_int_equal(s.attempt.request.stmt, stmt);
     s.op.tries++;
 }
 

@@ -4,6 +4,7 @@
 /* A verb by values alone: which request is next, and what its answer means. There is no manager, no
  * connection and no clock. */
 #include "core/engine/locks.h"
+#include "core/engine/op.h"
 #include "core/sql/requests.h"
 #include "tests/lib/check.h"
 
@@ -18,6 +19,7 @@ extern struct verb_stage {
     sqlock_adopter adopter;
     sqlock_lock lock;
     sqlock_op op;
+    struct attempt attempt;
 } s;
 
 /* wait_us 0: it does not wait. */

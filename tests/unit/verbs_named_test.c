@@ -27,7 +27,7 @@ static void begin_break(void)
     token = TOKEN;
     s.op.work = &token;
     assert_next(SQLOCK_STMT_BREAK_NOTED, NOW);
-    assert_int_equal(s.op.request.values[2].i, TOKEN);
+    assert_int_equal(s.attempt.request.values[2].i, TOKEN);
 }
 
 TEST(test_break_has_succeeded_before_anyone_is_called)
@@ -129,7 +129,7 @@ TEST(test_P13_conflict_after_a_lost_reply_is_unsure)
             begin(&register_set_verb, 0);
             s.op.work = &c;
             assert_next(SQLOCK_STMT_REGISTER_SET, NOW);
-            assert_int_equal(s.op.request.values[3].i, 3);
+            assert_int_equal(s.attempt.request.values[3].i, 3);
             if (lost) {
                 fail_request(SQLOCK_EUNREACH, SQLOCK_RETRY | SQLOCK_RECONNECT | SQLOCK_MAYBE, NOW);
                 assert_next(SQLOCK_STMT_REGISTER_SET, NOW);
@@ -183,14 +183,14 @@ TEST(test_P12_sweep_frees_and_then_prunes_each_page)
 {
     begin_sweep();
     assert_next(SQLOCK_STMT_REAP, NOW);
-    assert_int_equal(s.op.request.values[5].i, NOW - 1000000);
+    assert_int_equal(s.attempt.request.values[5].i, NOW - 1000000);
     put_row(sweep.changed, SQLOCK_OUT_DONE, 1, 0);
     answer(SQLOCK_OUT_DONE, NOW);
     rows_clear(sweep.changed);
     assert_next(SQLOCK_STMT_PRUNE, NOW);
-    assert_int_equal(s.op.request.n, 1);
-    assert_int_equal(s.op.request.values[2].i, NOW - 2000000);
-    assert_int_equal(s.op.request.values[3].i, 9);
+    assert_int_equal(s.attempt.request.n, 1);
+    assert_int_equal(s.attempt.request.values[2].i, NOW - 2000000);
+    assert_int_equal(s.attempt.request.values[3].i, 9);
     answer(SQLOCK_OUT_NONE, NOW); /* it was taken meanwhile */
     assert_false(s.op.verb->next(&s.op, NOW));
     assert_done(0);
@@ -237,7 +237,7 @@ TEST(test_opening_is_tried_once)
     begin(&opening_verb, 0);
     s.m.flags = SQLOCK_OPEN_ACCEPT_WEAK;
     assert_next(SQLOCK_STMT_HANDSHAKE, NOW);
-    assert_int_equal(s.op.request.values[0].i, 1);
+    assert_int_equal(s.attempt.request.values[0].i, 1);
     fail_request(SQLOCK_EUNREACH, SQLOCK_RETRY, NOW);
     assert_done(SQLOCK_EUNREACH);
     assert_string_equal(error_text(&s.op.err), "open: it failed");
@@ -257,7 +257,7 @@ TEST(test_looks_for_blockers_become_rare)
     s.op.work = &b;
     for (int64_t now = NOW, i = 0; i < 3; i++, now = s.op.next_at) {
         assert_next(SQLOCK_STMT_BLOCKERS, now);
-        assert_int_equal(s.op.request.values[0].i, 5);
+        assert_int_equal(s.attempt.request.values[0].i, 5);
         answer(SQLOCK_OUT_NONE, now);
         assert_true(s.op.next_at - now > pause);
         pause = s.op.next_at - now;

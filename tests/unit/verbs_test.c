@@ -15,8 +15,8 @@ TEST(test_grant_counts_from_before_its_request)
 {
     begin(&acquire_verb, 0);
     assert_next(SQLOCK_STMT_ACQUIRE, NOW);
-    assert_memory_equal(s.op.request.values[1].data, "nightly", 7);
-    assert_int_equal(s.op.request.values[3].i, TTL);
+    assert_memory_equal(s.attempt.request.values[1].data, "nightly", 7);
+    assert_int_equal(s.attempt.request.values[3].i, TTL);
     answer(SQLOCK_OUT_DONE, NOW);
     assert_done(0);
     assert_int_equal(s.lock.token, TOKEN);
@@ -87,7 +87,7 @@ TEST(test_lost_reply_is_settled_by_the_same_request)
     assert_true(s.op.unsure && !s.op.decided);
     assert_int_equal(s.lock.lost_until, s.op.acquire.not_after);
     assert_next(SQLOCK_STMT_ACQUIRE, NOW);
-    assert_memory_equal(s.op.request.values[2].data, s.lock.owner, sizeof s.lock.owner);
+    assert_memory_equal(s.attempt.request.values[2].data, s.lock.owner, sizeof s.lock.owner);
     answer(SQLOCK_OUT_DONE, NOW);
     assert_done(0);
 }
@@ -103,7 +103,7 @@ TEST(test_grants_that_come_too_late_are_given_back)
         assert_true(s.op.unsure && !s.op.decided);
     }
     assert_next(SQLOCK_STMT_RELEASE, now);
-    assert_int_equal(s.op.request.values[3].i, TOKEN);
+    assert_int_equal(s.attempt.request.values[3].i, TOKEN);
     answer(SQLOCK_OUT_DONE, now);
     assert_done(SQLOCK_ETIMEOUT);
     assert_int_equal(s.lock.lease.state, SQLOCK_RELEASED);
@@ -119,7 +119,7 @@ TEST(test_P5_settling_says_not_granted_only_behind_its_place)
     answer(SQLOCK_OUT_HELD, NOW);
     assert_true(!s.op.decided && s.op.unsure && s.op.refused == 0);
     assert_next(SQLOCK_STMT_LEAVE, NOW);
-    assert_int_equal(s.op.request.values[3].i, 0);
+    assert_int_equal(s.attempt.request.values[3].i, 0);
     answer(SQLOCK_OUT_SKIPPED, NOW);
     assert_next(SQLOCK_STMT_LEAVE, NOW);
     answer(SQLOCK_OUT_DONE, NOW);
@@ -138,7 +138,7 @@ TEST(test_P4_grant_in_the_place_of_a_turn_is_made_a_lease)
     answer(SQLOCK_OUT_DONE, NOW);
     assert_true(!s.op.decided && s.op.unsure);
     assert_next(SQLOCK_STMT_ACQUIRE, NOW);
-    assert_int_equal(s.op.request.values[3].i, TTL);
+    assert_int_equal(s.attempt.request.values[3].i, TTL);
     answer(SQLOCK_OUT_DONE, NOW);
     assert_done(0);
 }
@@ -159,7 +159,7 @@ TEST(test_turn_that_was_lost_is_not_extended)
         assert_true(!s.op.decided && !s.op.acquire.has_turn);
         assert_between(NOW + 1001, s.op.next_at, s.op.deadline);
         assert_next(SQLOCK_STMT_ACQUIRE, s.op.next_at);
-        assert_int_equal(s.op.request.values[3].i, TTL);
+        assert_int_equal(s.attempt.request.values[3].i, TTL);
     }
 }
 
@@ -233,8 +233,8 @@ TEST(test_release_names_owner_and_token)
     begin_held(&release_verb);
     lock_change(&s.lock, LEASE_RELEASING, NOW, 0);
     assert_next(SQLOCK_STMT_RELEASE, NOW);
-    assert_memory_equal(s.op.request.values[2].data, s.lock.owner, sizeof s.lock.owner);
-    assert_int_equal(s.op.request.values[3].i, TOKEN);
+    assert_memory_equal(s.attempt.request.values[2].data, s.lock.owner, sizeof s.lock.owner);
+    assert_int_equal(s.attempt.request.values[3].i, TOKEN);
     answer(SQLOCK_OUT_DONE, NOW);
     assert_done(0);
     assert_int_equal(s.lock.lease.state, SQLOCK_RELEASED);
@@ -380,8 +380,8 @@ TEST(test_P22_withdrawal_of_a_grant_calls_who_waits)
         answer_rows(SQLOCK_OUT_DONE, NOW, rows);
         if (waits) {
             assert_next(SQLOCK_STMT_NOTIFY, NOW);
-            assert_memory_equal(s.op.request.values[0].data, client, sizeof client);
-            assert_memory_equal(s.op.request.values[1].data, owner, sizeof owner);
+            assert_memory_equal(s.attempt.request.values[0].data, client, sizeof client);
+            assert_memory_equal(s.attempt.request.values[1].data, owner, sizeof owner);
             fail_request(SQLOCK_EUNREACH, SQLOCK_RETRY, NOW);
         }
         assert_done(0);
