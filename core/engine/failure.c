@@ -65,8 +65,7 @@ static void op_note_locked(sqlock_op *op, int64_t now)
         return;
     if (op->refused == SQLOCK_EGUARDED && !one_writer)
         return; /* a look has shown the guard */
-    memset(&op->holder, 0, sizeof op->holder);
-    op->holder.size = sizeof op->holder;
+    op_note_no_holder(op, 0);
     error_share(&op->refusal, &op->err);
     if (!one_writer)
         op->refusal.code = SQLOCK_EBUSY;

@@ -208,6 +208,12 @@ struct sqlock_lock {
     bool reporting;     /* the timer is calling on_event now */
 };
 
+/* A sqlock_holder that a request has met, with no more room for the label than that needs. */
+struct met_holder {
+    int64_t token, left_ms, held_ms, place;
+    char label[];
+};
+
 /* An op: it makes one request after the other until it is done. Its verb says which. */
 struct sqlock_op {
     sqlock *m;
@@ -223,22 +229,23 @@ struct sqlock_op {
     int64_t begun;
     int64_t deadline; /* TIME_NEVER: no deadline */
     int64_t next_at;
-    int once;             /* it does not wait: one refusal is the answer */
-    int behind;           /* another name of its list was tried before: its time is the list's */
-    int settle;           /* it only looks what became of a request, and never waits for the lock */
-    int needs_handshake;  /* the next attempt makes a handshake before its request */
-    int tries;            /* attempts made */
-    int refusals;         /* pauses so far, for the backoff */
-    int unsure;           /* the reply to an attempt was lost, and no answer since has settled it */
-    int patient;          /* it cannot have the reserved connection, and waits for another */
-    int stale;            /* the attempt used a connection that was open before, or was cut short
-                             because another connection has met another server */
-    int64_t server;       /* the server of that connection (sqlock.server) */
-    int retries_at_once;  /* retries without a pause, in a row */
-    int refused;          /* SQLOCK_EBUSY or SQLOCK_EGUARDED, if the last answer was that */
-    sqlock_holder holder; /* at the last refusal */
-    int64_t told;         /* when the answer came that said so */
-    int64_t held_until;   /* end of that holder's lease, unless it is released before */
+    int once;            /* it does not wait: one refusal is the answer */
+    int behind;          /* another name of its list was tried before: its time is the list's */
+    int settle;          /* it only looks what became of a request, and never waits for the lock */
+    int needs_handshake; /* the next attempt makes a handshake before its request */
+    int tries;           /* attempts made */
+    int refusals;        /* pauses so far, for the backoff */
+    int unsure;          /* the reply to an attempt was lost, and no answer since has settled it */
+    int patient;         /* it cannot have the reserved connection, and waits for another */
+    int stale;           /* the attempt used a connection that was open before, or was cut short
+                            because another connection has met another server */
+    int64_t server;      /* the server of that connection (sqlock.server) */
+    int retries_at_once; /* retries without a pause, in a row */
+    int refused;         /* SQLOCK_EBUSY or SQLOCK_EGUARDED, if the last answer was that */
+    int64_t told;        /* when the answer came that said so */
+    int64_t held_until;  /* end of that holder's lease, unless it is released before; 0: no one
+                            is known */
+    struct met_holder *holder; /* at the last refusal, for out_holder; NULL: not known */
     struct kept_error refusal;
     sqlock_holder *out_holder;
     struct kept_error err; /* of the last failure, or of the result */

@@ -101,19 +101,25 @@ void op_interrupt(sqlock_op *op)
 
 static int64_t op_age_ms(const sqlock_op *op)
 {
-    return op->refused == SQLOCK_EBUSY && op->holder.left_ms > 0
-               ? (sqlock_now_us() - op->told) / 1000
-               : 0;
+    return op->refused == SQLOCK_EBUSY && op->held_until > 0 ? (sqlock_now_us() - op->told) / 1000
+                                                             : 0;
 }
 
-/* Copy as much as an older caller's struct has room for. */
-/* As it is now: while the database was away, the last answer grew old. */
+/* As it is now: while the database was away, the last answer grew old. Copy as much as an older
+ * caller's struct has room for. */
 static void op_give_holder(sqlock_holder *out, const sqlock_op *op)
 {
-    sqlock_holder holder = op->holder;
+    const struct met_holder *met = op->holder;
+    sqlock_holder holder = {.age_ms = op_age_ms(op)};
     uint32_t size = out->size;
 
-    holder.age_ms = op_age_ms(op);
+    if (met != NULL) {
+        holder.token = met->token;
+        holder.left_ms = met->left_ms;
+        holder.held_ms = met->held_ms;
+        holder.place = met->place;
+        memcpy(holder.label, met->label, strlen(met->label) + 1);
+    }
     if (holder.age_ms > 0) {
         holder.left_ms -= holder.age_ms;
         holder.held_ms += holder.token > 0 || holder.held_ms > 0 ? holder.age_ms : 0;
@@ -196,6 +202,7 @@ static int op_take_result(sqlock_op *op, sqlock_lock **out_lock, sqlock_error *e
     if (op->fd >= 0)
         sqlock_wake_close(op->fd);
     cond_free(&op->wake);
+    sqlock_mem_free(op->holder);
     sqlock_mem_free(op);
     return code;
 }
@@ -402,6 +409,30 @@ int op_error_set(sqlock_op *op, int code, unsigned flags, const char *fmt, ...)
     va_end(ap);
     error_keep(&op->err, &err);
     return code;
+}
+
+void op_note_holder(sqlock_op *op, const sqlock_holder *holder)
+{
+    const size_t size = strlen(holder->label) + 1;
+    struct met_holder *met = NULL;
+
+    if (op->out_holder == NULL)
+        return;
+    if ((met = sqlock_mem_alloc(sizeof *met + size)) != NULL) {
+        met->token = holder->token;
+        met->left_ms = holder->left_ms;
+        met->held_ms = holder->held_ms;
+        met->place = holder->place;
+        memcpy(met->label, holder->label, size);
+    }
+    sqlock_mem_free(op->holder);
+    op->holder = met;
+}
+
+void op_note_no_holder(sqlock_op *op, int64_t place)
+{
+    op->held_until = 0;
+    op_note_holder(op, &(sqlock_holder){.place = place});
 }
 
 void op_done(sqlock_op *op, int code)

@@ -148,6 +148,10 @@ int op_send(sqlock_op *op, sqlock_stmt stmt);
 /* Why the last request failed, or the op ends: as sqlock_error_set(). */
 int op_error_set(sqlock_op *op, int code, unsigned flags, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
+/* Who is in the way, for a caller that wants to know it. */
+void op_note_holder(sqlock_op *op, const sqlock_holder *holder);
+/* Its name is not known. Nor is its lease's end. place: the op's in the queue; 0: none. */
+void op_note_no_holder(sqlock_op *op, int64_t place);
 /* End the op. If code is not 0, op->err was filled. */
 void op_done(sqlock_op *op, int code);
 /* Choose the next request at that time. The op still ends at its deadline. */

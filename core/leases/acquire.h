@@ -108,7 +108,7 @@ int waiting_in_queue(sqlock_op *op, int64_t left, int queued, int64_t last, int6
 /* The op's place in the queue; 0: it has none. */
 int64_t waiting_number(const sqlock_op *op);
 /* ", place N in the queue", or nothing. Returns out. */
-const char *waiting_place(const sqlock_op *op, char *out, size_t size);
+const char *waiting_place(int64_t place, char *out, size_t size);
 /* The op wakes up in the queue: what next? */
 void waiting_ends(sqlock_op *op, int64_t now);
 /* It is in a circle of actors that wait for each other, and is to give up. Returns 1 if it has. */

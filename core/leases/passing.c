@@ -87,9 +87,7 @@ static int passing_granted(const struct answer *a, const sqlock_lock *next)
  * answer of the pass has shown it (P18). */
 static void passing_note_busy(sqlock_op *op, int64_t place)
 {
-    memset(&op->holder, 0, sizeof op->holder);
-    op->holder.size = sizeof op->holder;
-    op->holder.place = place;
+    op_note_no_holder(op, place);
     op_error_set(op, SQLOCK_EBUSY, SQLOCK_RETRY,
                  "passed on to one that came before, place %lld in the queue", (long long)place);
     error_share(&op->refusal, &op->err);

@@ -89,44 +89,38 @@ static int refusal_is_a_ghost(sqlock_op *op, const struct answer *a, int64_t now
  * the request cannot arrive any more. */
 void acquire_refused(sqlock_op *op, int code, const struct answer *a, int64_t now)
 {
-    const sqlock_holder *h = &op->holder;
+    sqlock_holder h;
     char place[40];
 
-    answer_holder(a, &op->holder);
+    answer_holder(a, &h);
+    h.place = waiting_number(op);
+    op_note_holder(op, &h);
     op->told = a->received;
-    op->holder.place = waiting_number(op);
     op->held_until = code == SQLOCK_EBUSY && a->left > 0 ? a->sent + a->left : 0;
     if (!op->settle || a->now > op->lock->lost_until)
         op->unsure = 0;
-    if (code == SQLOCK_EGUARDED && h->token == 0)
+    if (code == SQLOCK_EGUARDED && h.token == 0)
         op_error_set(op, code, SQLOCK_RETRY, "an open transaction guards the lock");
     else if (code == SQLOCK_EGUARDED)
         op_error_set(op, code, SQLOCK_RETRY,
-                     "an open transaction guards the lock (last token %lld)", (long long)h->token);
-    else if (h->token == 0)
+                     "an open transaction guards the lock (last token %lld)", (long long)h.token);
+    else if (h.token == 0)
         op_error_set(op, code, SQLOCK_RETRY,
-                     "next is %s, which waits until the holders have released%s", h->label,
-                     waiting_place(op, place, sizeof place));
+                     "next is %s, which waits until the holders have released%s", h.label,
+                     waiting_place(h.place, place, sizeof place));
     else
         op_error_set(op, code, SQLOCK_RETRY,
-                     "held by %s for %lld.%03d s, %lld.%03d s left, token %lld%s", h->label,
-                     (long long)(h->held_ms / 1000), (int)(h->held_ms % 1000),
-                     (long long)(h->left_ms / 1000), (int)(h->left_ms % 1000), (long long)h->token,
-                     waiting_place(op, place, sizeof place));
+                     "held by %s for %lld.%03d s, %lld.%03d s left, token %lld%s", h.label,
+                     (long long)(h.held_ms / 1000), (int)(h.held_ms % 1000),
+                     (long long)(h.left_ms / 1000), (int)(h.left_ms % 1000), (long long)h.token,
+                     waiting_place(h.place, place, sizeof place));
     if (code != SQLOCK_EBUSY || !refusal_is_a_ghost(op, a, now))
         refusal_note(op, code, a, code == SQLOCK_EBUSY ? a->left : -1, now);
 }
 
-static void refusal_names_no_one(sqlock_op *op)
-{
-    memset(&op->holder, 0, sizeof op->holder);
-    op->holder.size = sizeof op->holder;
-    op->held_until = 0;
-}
-
 void acquire_behind(sqlock_op *op, const struct answer *a, int64_t now)
 {
-    refusal_names_no_one(op);
+    op_note_no_holder(op, 0);
     if (!op->settle || a->now > op->lock->lost_until)
         op->unsure = 0;
     refusal_note(op, SQLOCK_EBUSY, a, -1, now);
@@ -144,7 +138,7 @@ void acquire_unlike(sqlock_op *op, int code, const struct answer *a, int64_t now
 /* The lock is as good as held, by an unknown transaction. */
 static void refusal_note_skipped(sqlock_op *op)
 {
-    refusal_names_no_one(op);
+    op_note_no_holder(op, 0);
     op_error_set(op, SQLOCK_EBUSY, SQLOCK_RETRY, "a transaction has locked the lock's row");
     error_share(&op->refusal, &op->err);
     op->refused = op->unsure ? 0 : SQLOCK_EBUSY;
@@ -234,8 +228,9 @@ void acquire_looked(sqlock_op *op, const struct answer *a, int64_t now)
 /* The server may have lost the commit of a grant. */
 void acquire_in_grace(sqlock_op *op, const struct answer *a, int64_t now)
 {
-    refusal_names_no_one(op);
-    op->holder.left_ms = a->left / 1000;
+    const sqlock_holder no_one = {.left_ms = a->left / 1000};
+
+    op_note_holder(op, &no_one);
     op->told = a->received;
     op->held_until = a->sent + a->left;
     if (!op->settle || a->now > op->lock->lost_until)

@@ -189,11 +189,11 @@ int64_t waiting_number(const sqlock_op *op)
     return op->in_queue != NULL ? op->in_queue->number : 0;
 }
 
-const char *waiting_place(const sqlock_op *op, char *out, size_t size)
+const char *waiting_place(int64_t place, char *out, size_t size)
 {
     out[0] = '\0';
-    if (op->holder.place > 0)
-        snprintf(out, size, ", place %lld in the queue", (long long)op->holder.place);
+    if (place > 0)
+        snprintf(out, size, ", place %lld in the queue", (long long)place);
     return out;
 }
 

@@ -6,6 +6,7 @@ struct verb_stage s;
 
 void begin(const struct verb *verb, int64_t wait_us)
 {
+    sqlock_mem_free(s.op.holder);
     error_forget(&s.op.err);
     error_forget(&s.op.refusal);
     memset(&s, 0, sizeof s);

@@ -59,12 +59,15 @@ TEST(test_server_learns_of_a_longer_lease_before_it_is_granted)
 
 TEST(test_refusal_ends_a_try_and_names_the_holder)
 {
+    sqlock_holder holder;
+
     begin(&acquire_verb, 0);
+    s.op.out_holder = &holder;
     assert_next(SQLOCK_STMT_ACQUIRE, NOW);
     answer(SQLOCK_OUT_HELD, NOW);
     assert_done(SQLOCK_EBUSY);
-    assert_string_equal(s.op.holder.label, "2@there");
-    assert_int_equal(s.op.holder.token, TOKEN);
+    assert_string_equal(s.op.holder->label, "2@there");
+    assert_int_equal(s.op.holder->token, TOKEN);
 }
 
 TEST(test_waiter_sleeps_no_longer_than_its_time)
