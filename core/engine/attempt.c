@@ -232,7 +232,8 @@ static void attempt_begin(sqlock_op *op, int64_t now, struct plan *p)
 
     answer_clear(&at->answer);
     error_forget(&op->err);
-    op->stale = at->like = at->passed = 0;
+    op->stale = false;
+    at->like = at->passed = 0;
     at->answer.received = at->answer.sent = now;
     attempt_plan(op, now, p);
     at->until = p->deadline;

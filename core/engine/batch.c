@@ -73,7 +73,7 @@ static int batch_hand_over(struct batch *b, struct conn *c, sqlock_op *leader)
         batch_leave(b, leader);
         b->conn = c;
         b->leader = heir;
-        cond_wake_all(&heir->wake);
+        cond_wake_all(heir->wake);
     }
     return heir != NULL;
 }
@@ -161,7 +161,7 @@ static void batch_end_follower(sqlock_op *op, const struct conn *c, int result,
     op->attempt->answered =
         result < 0 ? batch_fail_follower(op, err) : batch_unless_cancelled(op, result);
     op->attempt->batch = NULL;
-    cond_wake_all(&op->wake);
+    cond_wake_all(op->wake);
 }
 
 /* Row by row: whose is it? */
@@ -223,7 +223,7 @@ int batch_await(sqlock_op *op)
             return BATCH_LEADS;
         if (m->stopping || op->end_attempt || sqlock_now_us() >= op->attempt->until)
             return batch_leave(op->attempt->batch, op);
-        cond_wait_until(&op->wake, &m->mu, op->attempt->until);
+        cond_wait_until(op->wake, &m->mu, op->attempt->until);
     }
     return op->attempt->answered;
 }

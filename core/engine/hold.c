@@ -77,7 +77,7 @@ void hold_came(sqlock *m, const sqlock_op *op)
         return;
     h->missing -= n < h->missing ? n : h->missing;
     if (h->missing == 0)
-        cond_wake_all(&h->leader->wake);
+        cond_wake_all(h->leader->wake);
 }
 
 /* Who brings several requests wants them to go together. */
@@ -120,7 +120,7 @@ void hold_back(sqlock_op *op, const struct conn *c)
     h->leader = op;
     h->missing = missing;
     while (h->missing > 0 && !op->end_attempt && !m->stopping && sqlock_now_us() < until)
-        cond_wait_until(&op->wake, &m->mu, until);
+        cond_wait_until(op->wake, &m->mu, until);
     h->leader = NULL;
     hold_judge(h, missing);
     op->attempt->like = h->missing == 0 && hold_may_be_like(op);

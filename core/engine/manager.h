@@ -214,94 +214,98 @@ struct met_holder {
     char label[];
 };
 
-/* An op: it makes one request after the other until it is done. Its verb says which. */
+/* An op: it makes one request after the other until it is done. Its verb says which. Many may wait
+ * at the same time, so it is small. */
 struct sqlock_op {
     sqlock *m;
     sqlock_lock *lock;
     const struct verb *verb;
     const char *word;        /* of an error that op_finish() gives: what was called; NULL: none */
-    int phase;               /* of the verb: which request is next or under way; 0 at first */
     void *work;              /* what the verb keeps between requests */
     struct attempt *attempt; /* NULL: no request is under way */
-    int decided;             /* the verb called op_done() with code */
-    int succeeded;           /* what was wanted is done, and only a look is left */
-    int looks;               /* that saw a guard, in a row */
     int64_t begun;
     int64_t deadline; /* TIME_NEVER: no deadline */
     int64_t next_at;
-    int once;            /* it does not wait: one refusal is the answer */
-    int behind;          /* another name of its list was tried before: its time is the list's */
-    int settle;          /* it only looks what became of a request, and never waits for the lock */
-    int needs_handshake; /* the next attempt makes a handshake before its request */
-    int tries;           /* attempts made */
-    int refusals;        /* pauses so far, for the backoff */
-    int unsure;          /* the reply to an attempt was lost, and no answer since has settled it */
-    int patient;         /* it cannot have the reserved connection, and waits for another */
-    int stale;           /* the attempt used a connection that was open before, or was cut short
-                            because another connection has met another server */
-    int64_t server;      /* the server of that connection (sqlock.server) */
-    int retries_at_once; /* retries without a pause, in a row */
-    int refused;         /* SQLOCK_EBUSY or SQLOCK_EGUARDED, if the last answer was that */
-    int64_t told;        /* when the answer came that said so */
-    int64_t held_until;  /* end of that holder's lease, unless it is released before; 0: no one
-                            is known */
+    int phase;            /* of the verb: which request is next or under way; 0 at first */
+    int looks;            /* that saw a guard, in a row */
+    int tries;            /* attempts made */
+    int refusals;         /* pauses so far, for the backoff */
+    int retries_at_once;  /* retries without a pause, in a row */
+    bool decided;         /* the verb called op_done() with code */
+    bool succeeded;       /* what was wanted is done, and only a look is left */
+    bool once;            /* it does not wait: one refusal is the answer */
+    bool behind;          /* another name of its list was tried before: its time is the list's */
+    bool settle;          /* it only looks what became of a request, and never waits for the lock */
+    bool needs_handshake; /* the next attempt makes a handshake before its request */
+    bool unsure;          /* the reply to an attempt was lost, and no answer since has settled it */
+    bool patient;         /* it cannot have the reserved connection, and waits for another */
+    bool stale;           /* the attempt used a connection that was open before, or was cut short
+                             because another connection has met another server */
+    bool gives_lock;      /* op_finish() hands the lock out, or frees it */
+    bool hides_lock;      /* no one else has the lock: op_finish() frees it */
+    int64_t server;       /* the server of that connection (sqlock.server) */
+    int refused;          /* SQLOCK_EBUSY or SQLOCK_EGUARDED, if the last answer was that */
+    int64_t told;         /* when the answer came that said so */
+    int64_t held_until;   /* end of that holder's lease, unless it is released before; 0: no one is
+                             known */
     struct met_holder *holder; /* at the last refusal, for out_holder; NULL: not known */
-    struct kept_error refusal;
     sqlock_holder *out_holder;
+    struct kept_error refusal;
     struct kept_error err; /* of the last failure, or of the result */
     sqlock_lock *former;   /* the grant of the same holder whose place it takes; NULL: none */
-    int gives_lock;        /* op_finish() hands the lock out, or frees it */
-    int hides_lock;        /* no one else has the lock: op_finish() frees it */
 
     /* under m->mu */
-    int async; /* the worker drives it */
-    int done, code;
-    int cancelled;
-    int end_attempt;         /* this attempt is to end: by a cancel, or for another request */
-    struct conn *running;    /* the connection that an attempt uses */
+    int code;
+    bool done;
+    bool async; /* the worker drives it */
+    bool cancelled;
+    bool end_attempt;     /* this attempt is to end: by a cancel, or for another request */
+    bool alone;           /* its next request does not go with those of others (engine/batch.h) */
+    bool parked;          /* it sleeps in a queue until it is called, or until next_at */
+    bool urgent;          /* it waits for no lock */
+    int fd;               /* sqlock_op_fd(), or -1 */
+    struct conn *running; /* the connection that an attempt uses */
     struct conn *connecting; /* the connection that an attempt is opening */
-    int alone;            /* its next request does not go with those of others (engine/batch.h) */
     struct link *company; /* NULL, or in_company of ops that its thread drives together with it */
     struct party *party;  /* of those that begin behind it (engine/party.h); NULL: none do */
     struct link in_party; /* it has not begun yet */
     struct link in_manager;
-    struct heap_node start, half, end; /* in the manager's heaps op_starts, op_halves, op_ends */
-    struct heap_node urgent;
+    struct heap_node start, half, end; /* in the manager's heaps op_starts or op_urgent, op_halves,
+                                          op_ends */
     sqlock_op **driven_by; /* of async requests: where who drives it names it, until it has ended */
-    cond wake;
-    int fd; /* sqlock_op_fd(), or -1 */
+    cond *wake;            /* on which who drives it sleeps; NULL: no one does */
+    cond *awaited;         /* the same of who waits for its end */
+    struct place *in_queue;           /* its place in the database's queue; NULL: none */
+    struct cancel_listener *listener; /* stands behind it; NULL: it listens to no cancel object */
 
-    struct place *in_queue; /* its place in the database's queue; NULL: none */
-    int parked;             /* it sleeps there until it is called, or until next_at */
-    sqlock_op *sleeper;     /* the op of the same thread on whose wake that one sleeps; NULL: op */
-
-    struct cancel_listener listener; /* listens to a cancel object */
-
-    /* Each verb's own, and what several have in common. */
+    /* What several verbs have in common, and each verb's own. */
     struct {
-        int64_t token;     /* of a grant that came too late and is given back */
-        int64_t not_after; /* the last request does nothing after that, by the server's clock */
-        int late;          /* grants that came too late, in a row */
-        int queued;        /* the last answer was to QUEUE */
-        int called;        /* the lock was offered to it: the next request takes it up */
-        int has_turn;      /* it has the lock's row, and waits for a seat, or for all to be empty */
-        int64_t turned;    /* when the request was sent that last extended that */
-        int64_t turn_came; /* when it was granted that first */
-        int64_t unlike;    /* the lock has other seats: of this kind; 0: no */
-        int64_t unlike_at; /* since then others wait in a mode that does not go with it; 0: none */
-        int64_t turn_since; /* of that turn, where it takes the place of a seat, */
-        int resigned;       /* and that was given back */
-    } acquire;
-    struct {
-        int denials; /* by the database, in a row */
-    } renew;
-    struct {
-        int passes;        /* others wait for the lock that is given back */
+        bool passes;       /* others wait for the lock that is given back */
         sqlock_lock *next; /* of a waiter to whom the request may pass it on */
     } pass;
-    struct {
-        unsigned char client[SQLOCK_OWNER_SIZE], owner[SQLOCK_OWNER_SIZE]; /* for NOTIFY */
-    } call;
+    union {
+        struct {
+            int64_t token;     /* of a grant that came too late and is given back */
+            int64_t not_after; /* the last request does nothing after that, by the server's clock */
+            int late;          /* grants that came too late, in a row */
+            bool queued;       /* the last answer was to QUEUE */
+            bool called;       /* the lock was offered to it: the next request takes it up */
+            bool has_turn; /* it has the lock's row, and waits for a seat, or for all to be empty */
+            bool resigned; /* the seat was given back in whose place it takes the lock */
+            int64_t turned;     /* when the request was sent that last extended its turn */
+            int64_t turn_came;  /* when it was granted that first */
+            int64_t turn_since; /* of that turn, where it takes the place of a seat */
+            int64_t unlike;     /* the lock has other seats: of this kind; 0: no */
+            int64_t
+                unlike_at; /* since then others wait in a mode that does not go with it; 0: none */
+        } acquire;
+        struct {
+            int denials; /* by the database, in a row */
+        } renew;
+        struct {
+            unsigned char client[SQLOCK_OWNER_SIZE], owner[SQLOCK_OWNER_SIZE]; /* for NOTIFY */
+        } call;
+    };
 };
 
 struct sqlock_cancel {

@@ -18,13 +18,14 @@
 
 static void op_listener_fires(struct cancel_listener *listener)
 {
-    op_interrupt(LIST_MEMBER(listener, sqlock_op, listener));
+    op_interrupt((sqlock_op *)(void *)listener - 1);
 }
 
 int op_start(sqlock *m, sqlock_lock *lock, const struct verb *verb, int32_t wait_ms,
              sqlock_cancel *cancel, sqlock_op **out, sqlock_error *err)
 {
-    sqlock_op *op = sqlock_mem_alloc(sizeof *op);
+    sqlock_op *op =
+        sqlock_mem_alloc(sizeof *op + (cancel != NULL ? sizeof(struct cancel_listener) : 0));
     int64_t now = sqlock_now_us();
     int rc;
 
@@ -51,9 +52,10 @@ int op_start(sqlock *m, sqlock_lock *lock, const struct verb *verb, int32_t wait
     op->fd = -1;
     list_init(&op->in_manager);
     list_init(&op->in_party);
-    cond_init(&op->wake);
-    if (cancel != NULL)
-        cancel_listen(&op->listener, cancel, op_listener_fires);
+    if (cancel != NULL) {
+        op->listener = (struct cancel_listener *)(void *)(op + 1);
+        cancel_listen(op->listener, cancel, op_listener_fires);
+    }
     *out = op;
     return 0;
 }
@@ -71,6 +73,12 @@ void op_leave_to_steps(sqlock_op *op)
         ops_add(op);
 }
 
+static void op_wake_driver(sqlock_op *op)
+{
+    if (op->wake != NULL)
+        cond_wake_all(op->wake);
+}
+
 void op_cancel_call(sqlock_op *op)
 {
     sqlock *m = op->m;
@@ -81,7 +89,7 @@ void op_cancel_call(sqlock_op *op)
         pool_cancel_call(m, op->running);
     if (op->connecting != NULL)
         pool_cancel_call(m, op->connecting);
-    cond_wake_all(&op->wake);
+    op_wake_driver(op);
 }
 
 void op_interrupt(sqlock_op *op)
@@ -95,7 +103,6 @@ void op_interrupt(sqlock_op *op)
         op_end_if_over(op, sqlock_now_us());
     else
         op_cancel_call(op);
-    cond_wake_all(&op->wake);
     mutex_unlock(&m->mu);
 }
 
@@ -155,10 +162,15 @@ int op_descriptor(sqlock_op *op)
 /* Without threads, a caller that blocks steps the manager itself, so that renewals go on. */
 static void op_await(sqlock_op *op)
 {
+    cond done;
     int fd;
 
     if (op->m->loop == NULL || loop_is_mine(op->m)) {
-        cond_wait_until(&op->wake, &op->m->mu, TIME_NEVER);
+        cond_init(&done);
+        op->awaited = &done;
+        cond_wait_until(&done, &op->m->mu, TIME_NEVER);
+        op->awaited = NULL;
+        cond_free(&done);
         return;
     }
     /* Without a descriptor, look again and again. */
@@ -173,9 +185,9 @@ static int op_take_result(sqlock_op *op, sqlock_lock **out_lock, sqlock_error *e
     int code;
 
     assert(op->driven_by == NULL && op->running == NULL && op->connecting == NULL);
-    if (op->listener.cancel != NULL) { /* before the last reference to the manager may go */
+    if (op->listener != NULL) { /* before the last reference to the manager may go */
         mutex_unlock(&m->mu);
-        cancel_unlisten(&op->listener);
+        cancel_unlisten(op->listener);
         mutex_lock(&m->mu);
     }
     list_remove(&op->in_manager);
@@ -201,7 +213,6 @@ static int op_take_result(sqlock_op *op, sqlock_lock **out_lock, sqlock_error *e
         lock_free(op->lock);
     if (op->fd >= 0)
         sqlock_wake_close(op->fd);
-    cond_free(&op->wake);
     sqlock_mem_free(op->holder);
     sqlock_mem_free(op);
     return code;
@@ -218,13 +229,17 @@ int op_finish(sqlock_op *op, sqlock_lock **out_lock, sqlock_error *err)
 void op_drive_alone(sqlock_op *op)
 {
     int64_t now = op->begun;
+    cond wake;
 
     assert(!op->async); /* the worker drives those */
+    cond_init(&wake);
+    op->wake = &wake;
     while (!op->done && !op_end_if_over(op, now)) {
         op_step(op, now);
         while (!op->done && !op->cancelled && (now = sqlock_now_us()) < op->next_at)
-            cond_wait_until(&op->wake, &op->m->mu, op->next_at);
+            cond_wait_until(&wake, &op->m->mu, op->next_at);
     }
+    cond_free(&wake);
 }
 
 int op_drive(sqlock_op *op, sqlock_lock **out_lock, sqlock_error *err)
@@ -266,7 +281,10 @@ void op_done_locked(sqlock_op *op, int code)
     ops_plan(op);
     if (op->fd >= 0)
         sqlock_wake_set(op->fd);
-    cond_wake_all(&op->wake);
+    op_wake_driver(op);
+    op->wake = NULL;
+    if (op->awaited != NULL)
+        cond_wake_all(op->awaited);
 }
 
 /* Its thread sleeps, or the worker does, until a time that may be too late now. */
@@ -276,7 +294,7 @@ static void op_rouse(sqlock_op *op)
     if (op->async)
         worker_wake(op->m, op->next_at);
     else
-        cond_wake_all(op->sleeper != NULL ? &op->sleeper->wake : &op->wake);
+        op_wake_driver(op);
 }
 
 /* Who sleeps until an earlier time finds out then, and sleeps on. */

@@ -103,7 +103,7 @@ void op_abandon(sqlock_op *op);
 /* together.c: drive several ops on this thread until all are done, for op_finish(). Requests that
  * are due at the same time go out together, as those of several threads do. A wait that
  * cannot go with others is chosen right before it is sent: first comes what has been due for
- * longest. The ops are of one manager. If they listen to a cancel, the last one does. Without
+ * longest. The ops are of one manager.. Without
  * threads the steps drive them, and their requests meet there. */
 void ops_drive_together(sqlock_op *const *ops, size_t n);
 

@@ -14,11 +14,16 @@ static int64_t ops_half(const sqlock_op *op)
     return op->deadline == TIME_NEVER ? TIME_NEVER : op->next_at + (op->deadline - op->next_at) / 2;
 }
 
+static struct heap *ops_starts(sqlock *m, bool urgent)
+{
+    return urgent ? &m->op_urgent : &m->op_starts;
+}
+
 /* An op that is driven is due for nothing else. One that its caller drives never is. */
 void ops_plan(sqlock_op *op)
 {
     sqlock *m = op->m;
-    int waits, urgent;
+    bool waits, urgent;
     int64_t start;
 
     if (!op->async)
@@ -27,8 +32,10 @@ void ops_plan(sqlock_op *op)
     waits = !op->done && op->driven_by == NULL;
     urgent = op->lock->pending != PENDING_ACQUIRE || op->settle;
     start = !waits ? TIME_NEVER : op->cancelled ? 0 : op->next_at;
-    heap_set(&m->op_starts, &op->start, urgent ? TIME_NEVER : start);
-    heap_set(&m->op_urgent, &op->urgent, urgent ? start : TIME_NEVER);
+    if (op->urgent != urgent)
+        heap_set(ops_starts(m, op->urgent), &op->start, TIME_NEVER);
+    op->urgent = urgent;
+    heap_set(ops_starts(m, urgent), &op->start, start);
     heap_set(&m->op_halves, &op->half, waits ? ops_half(op) : TIME_NEVER);
     heap_set(&m->op_ends, &op->end, waits ? op->deadline : TIME_NEVER);
 }
@@ -82,9 +89,8 @@ int64_t ops_urgent_due(const sqlock *m)
 
 sqlock_op *ops_take(sqlock *m, sqlock_op **place)
 {
-    int urgent = heap_due(&m->op_urgent) <= sqlock_now_us();
-    sqlock_op *op = urgent ? HEAP_FIRST(&m->op_urgent, sqlock_op, urgent)
-                           : HEAP_FIRST(&m->op_starts, sqlock_op, start);
+    bool urgent = heap_due(&m->op_urgent) <= sqlock_now_us();
+    sqlock_op *op = HEAP_FIRST(ops_starts(m, urgent), sqlock_op, start);
 
     assert(ops_due(m) <= sqlock_now_us() && op->async && op->driven_by == NULL);
     op->driven_by = place;
@@ -99,17 +105,22 @@ void ops_drive(sqlock_op *op, sqlock_op **place)
 {
     sqlock *m = op->m;
     int64_t now = sqlock_now_us();
+    cond wake;
 
     assert(mutex_is_mine(&m->mu) && *place == op && op->driven_by == place);
     if (op_end_if_over(op, now))
         return;
     op->end_attempt = op->cancelled;
     timer_wake(m, ops_cancel_at(m));
+    cond_init(&wake);
+    op->wake = &wake;
     op_step(op, now);
+    cond_free(&wake);
     assert(*place == NULL || *place == op);
     if (*place == NULL)
         return;
     *place = NULL;
+    op->wake = NULL;
     op->driven_by = NULL;
     ops_plan(op);
     timer_wake(m, op->deadline);

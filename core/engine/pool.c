@@ -243,7 +243,7 @@ static int pool_wait(sqlock *m, enum pool_use use, sqlock_op *op, int64_t deadli
 
     if (op == NULL)
         cond_init(&own);
-    w.wake = op != NULL ? &op->wake : &own;
+    w.wake = op != NULL ? op->wake : &own;
     list_init(&w.in_manager);
     if (op != NULL)
         op->attempt->waiter = &w;

@@ -16,6 +16,7 @@ struct together {
     sqlock *m;
     struct link company; /* of those whose requests wait to be sent */
     int has_waited;      /* one of them has tried for its lock */
+    cond wake;
     size_t n;
     struct member members[];
 };
@@ -114,20 +115,6 @@ static void together_round(struct together *t, size_t first, int64_t now)
     assert(list_is_empty(&t->company));
 }
 
-/* The last one that is not done sleeps for all. */
-static void together_sleep(const struct together *t, int64_t until)
-{
-    sqlock_op *last = NULL;
-
-    for (size_t i = 0; i < t->n; i++)
-        if (!t->members[i].op->done)
-            last = t->members[i].op;
-    assert(last != NULL);
-    for (size_t i = 0; i < t->n; i++)
-        t->members[i].op->sleeper = last;
-    cond_wait_until(&last->wake, &t->m->mu, until);
-}
-
 static struct together *together_new(sqlock_op *const *ops, size_t n)
 {
     struct together *t = sqlock_mem_alloc(sizeof *t + n * sizeof t->members[0]);
@@ -137,10 +124,12 @@ static struct together *together_new(sqlock_op *const *ops, size_t n)
     t->m = ops[0]->m;
     t->n = n;
     list_init(&t->company);
+    cond_init(&t->wake);
     for (size_t i = 0; i < n; i++) {
         assert(ops[i]->m == t->m && !ops[i]->async);
         t->members[i].op = ops[i];
         ops[i]->company = &t->company;
+        ops[i]->wake = &t->wake;
     }
     return t;
 }
@@ -159,10 +148,11 @@ static void together_drive(sqlock_op *const *ops, size_t n)
         int64_t due = together_due(ops[first]), now = sqlock_now_us();
 
         if (now < due)
-            together_sleep(t, due);
+            cond_wait_until(&t->wake, &t->m->mu, due);
         else
             together_round(t, first, now);
     }
+    cond_free(&t->wake);
     sqlock_mem_free(t);
 }
 
