@@ -345,7 +345,7 @@ int check_lock(const sqlock_lock *lock, sqlock_error *err)
 {
     if (lock == NULL)
         return sqlock_error_set(err, SQLOCK_EINVAL, 0, "the lock is NULL");
-    if (lock->process != sqlock_process_id())
+    if (lock->m->process != sqlock_process_id())
         return sqlock_error_set(err, SQLOCK_EFORK, 0, "the lock belongs to the parent process");
     return 0;
 }

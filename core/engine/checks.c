@@ -60,7 +60,7 @@ void checks_judge(sqlock_lock *lock, const struct answer *a, int64_t now)
     if (a->outcome == SQLOCK_OUT_DONE) {
         lock->unchecked = 0;
         lock_note_end(lock, a, lock->m->server);
-        lock_change(lock, LEASE_CONFIRMED, now, a->sent + a->left - lock->lease.margin);
+        lock_change(lock, LEASE_CONFIRMED, now, a->sent + a->left - lease_margin(lock->lease.ttl));
     } else if (lock->doubted) {
         why = lock_denied(lock, a);
         lock_change(lock, LEASE_DENIED, now, why != SQLOCK_WHY_NONE ? why : SQLOCK_WHY_FORGOTTEN);

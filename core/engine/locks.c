@@ -70,12 +70,11 @@ int lock_new(sqlock *m, const char *name, size_t name_len, const sqlock_acquire_
     }
     assert(name_len >= 1 && name_len <= SQLOCK_NAME_MAX);
     lock->name = memcpy(lock + 1, name, name_len);
-    lock->name_len = lock->key_len = name_len;
+    lock->name_len = lock->key_len = (uint32_t)name_len;
     lock->seat = -1;
     lock->mode = opts->mode;
-    lock->process = m->process;
     lock->ns = m->ns;
-    lock->ns_len = m->ns_len;
+    lock->ns_len = (uint32_t)m->ns_len;
     lock->flags = opts->flags;
     lock->on_event = opts->on_event;
     lock->user = opts->user;
@@ -142,7 +141,7 @@ void lock_sit(sqlock_lock *lock, int64_t seat)
     unsigned char *end = (unsigned char *)(lock + 1) + lock->name_len;
 
     assert(seat >= -1 && seat < LOCK_SEATS_MAX);
-    lock->seat = seat;
+    lock->seat = (int32_t)seat;
     lock->key_len = lock->name_len + (seat >= 0 ? LOCK_SEAT_SIZE : 0);
     for (int i = 1; seat >= 0 && i < LOCK_SEAT_SIZE; i++)
         end[i] = (unsigned char)(seat >> 8 * (LOCK_SEAT_SIZE - 1 - i));

@@ -157,30 +157,28 @@ enum lock_pending { PENDING_NOTHING, PENDING_ACQUIRE, PENDING_IMPORT, PENDING_RE
 
 struct sqlock_lock {
     sqlock *m;
-    const char *ns; /* the manager's, or that of the library's own locks */
-    size_t ns_len;
+    const char *ns;   /* the manager's, or that of the library's own locks */
     const char *name; /* stands behind this struct */
-    size_t name_len;
-    int64_t mode; /* SQLOCK_EXCLUSIVE, SQLOCK_SHARED, or the number of slots */
-    char *label;  /* NULL: the manager's */
+    uint32_t ns_len, name_len;
+    uint32_t key_len; /* of the row that it holds: name, or name with its seat's number behind */
+    int32_t seat;     /* its number, of a lock that is shared or has slots; -1: none */
+    int64_t mode;     /* SQLOCK_EXCLUSIVE, SQLOCK_SHARED, or the number of slots */
+    char *label;      /* NULL: the manager's */
     unsigned char owner[SQLOCK_OWNER_SIZE];
-    int has_actor; /* whose bytes the owner begins with */
-    int given;     /* the application gave the owner, and may give it again */
-    unsigned flags;
     sqlock_event_fn on_event;
     void *user;
-    int64_t process;
+    unsigned flags;
+    bool has_actor; /* whose bytes the owner begins with */
+    bool given;     /* the application gave the owner, and may give it again */
 
     /* under m->mu */
     int refs; /* one for the handle, one for each renewal or op under way */
+    enum lock_pending pending;
     struct link in_manager;
     struct link in_events;
     struct heap_node tick, renewal, check, end; /* in the manager's heaps of these names */
     struct lease lease;
-    enum lock_pending pending;
     int64_t token;      /* 0: not known */
-    int64_t seat;       /* its number, of a lock that is shared or has slots; -1: none */
-    size_t key_len;     /* of the row that it holds: name, or name with its seat's number behind */
     int64_t server_end; /* end of the lease by the server's clock, as last confirmed */
     int64_t end_server; /* the server that confirmed it (sqlock.server) */
     int64_t end_sent;   /* when that request was sent */

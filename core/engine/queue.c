@@ -79,8 +79,8 @@ struct place *queue_new_place(sqlock *m, const void *ns, size_t ns_len, const vo
         return NULL;
     p->m = m;
     p->came = sqlock_now_us();
-    p->ns_len = ns_len;
-    p->name_len = name_len;
+    p->ns_len = (uint32_t)ns_len;
+    p->name_len = (uint32_t)name_len;
     memcpy(p->ns, ns, ns_len);
     p->name = p->ns + ns_len;
     memcpy(p->ns + ns_len, name, name_len);

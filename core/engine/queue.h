@@ -11,25 +11,25 @@
 /* A place, which outlives its op: who gives up has to leave the queue. */
 struct place {
     struct hash_node by_owner; /* in queue.owners, while it has an op */
+    struct link in_queue;      /* of queue.places, or queue.leavers */
     struct line *line;         /* of its lock (engine/lines.h), while it has an op */
     struct link in_line;       /* there, while it waits alone */
     struct link in_alone;      /* of queue.alone: the same, of all lines */
-    int64_t came;
-    int64_t stood; /* the database knows since then where it waits with the turn; 0: it does not */
-    char *circle;  /* it is to give up, and this is why; NULL: no */
-    struct link in_queue; /* of queue.places, or queue.leavers */
     sqlock *m;
-    sqlock_op *op;  /* NULL: it leaves */
+    sqlock_op *op; /* NULL: it leaves */
+    char *circle;  /* it is to give up, and this is why; NULL: no */
+    int64_t came;
+    int64_t stood;  /* the database knows since then where it waits with the turn; 0: it does not */
     int64_t since;  /* an answer has said that it is in the queue since then; 0: not yet */
     int64_t number; /* 1: the next in line; 0: not known */
-    int seen;       /* the last beat saw it there */
-    int called;     /* the lock was offered to it, or may be: it has to look */
-    int gives;      /* of one that leaves: what it gives back of what it was given, GIVES_... */
-    int sent;       /* a request was sent that may have queued it */
-    int unanswered; /* so often its request to leave found no lock */
+    bool seen;      /* the last beat saw it there */
+    bool called;    /* the lock was offered to it, or may be: it has to look */
+    bool sent;      /* a request was sent that may have queued it */
+    int8_t unanswered; /* so often its request to leave found no lock */
+    int gives;         /* of one that leaves: what it gives back of what it was given, GIVES_... */
     unsigned char owner[SQLOCK_OWNER_SIZE];
+    uint32_t ns_len, name_len;
     const char *name; /* behind ns, both without a NUL */
-    size_t ns_len, name_len;
     char ns[];
 };
 

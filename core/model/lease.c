@@ -59,14 +59,13 @@ int64_t lease_margin(int64_t ttl)
 
 int64_t lease_deadline(const struct lease *l, int64_t sent)
 {
-    return sent + l->ttl - l->margin;
+    return sent + l->ttl - lease_margin(l->ttl);
 }
 
 void lease_init(struct lease *l, int64_t ttl, int64_t every, int64_t hold)
 {
     assert(ttl > 0);
     *l = (struct lease){.state = SQLOCK_UNSURE, .ttl = ttl, .every = every, .hold = hold};
-    l->margin = lease_margin(ttl);
     l->hold_until = l->renew_at = l->risk_at = INT64_MAX;
 }
 
@@ -123,7 +122,6 @@ int64_t lease_next_tick(const struct lease *l)
 static void lease_check(const struct lease *l)
 {
     (void)l; /* without assertions */
-    assert(l->margin >= 0 && l->margin < l->ttl);
     assert((l->state == SQLOCK_LOST) == (l->why != SQLOCK_WHY_NONE));
 }
 

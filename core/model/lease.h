@@ -1,21 +1,23 @@
 #ifndef SQLOCK_MODEL_LEASE_H
 #define SQLOCK_MODEL_LEASE_H
 
+#include <stdbool.h>
+
 #include <sqlock/sqlock.h>
 
 /* A lease on its holder's side. All times are microseconds of one clock, that of the holder. */
 struct lease {
     sqlock_state state;
     sqlock_why why;
-    int64_t ttl, every, margin; /* full length; time between renewals; given up before the end */
-    int64_t deadline;           /* the lease is believed until then; 0: never held */
-    int64_t renew_at;           /* when the next renewal is due */
-    int64_t risk_at;            /* in state AT_RISK from then on */
-    int64_t hold;               /* renewals stop so long after the first grant; 0: never */
-    int64_t hold_until;         /* when they stop; INT64_MAX: never, or no grant yet */
-    int jumped;                 /* a jump of the server's clock cut the deadline */
-    int manual;                 /* the holder renews, so hold_until does not explain a loss */
-    int releasing;              /* a release was requested: only its answer decides */
+    int64_t ttl, every; /* full length; time between renewals */
+    int64_t deadline;   /* the lease is believed until then; 0: never held */
+    int64_t renew_at;   /* when the next renewal is due */
+    int64_t risk_at;    /* in state AT_RISK from then on */
+    int64_t hold;       /* renewals stop so long after the first grant; 0: never */
+    int64_t hold_until; /* when they stop; INT64_MAX: never, or no grant yet */
+    bool jumped;        /* a jump of the server's clock cut the deadline */
+    bool manual;        /* the holder renews, so hold_until does not explain a loss */
+    bool releasing;     /* a release was requested: only its answer decides */
     int64_t guarded; /* since when an open transaction may guard it and block renewals; 0: none */
 };
 

@@ -266,7 +266,7 @@ static void one_step(struct story *s, struct dice *d, long counts[LEASE_EVENTS])
     before = s->l;
     event = random_event(s, d);
     arg = random_arg(s, d, event);
-    proof = arg + before.ttl - before.margin;
+    proof = arg + before.ttl - lease_margin(before.ttl);
     if ((event == LEASE_GRANTED && before.state == SQLOCK_UNSURE) ||
         (event == LEASE_RENEWED && (lease_is_held(&before, s->now) || before.guarded != 0)))
         s->proved = proof > s->proved ? proof : s->proved;
