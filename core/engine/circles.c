@@ -31,7 +31,7 @@
 
 void circles_come(struct place *p)
 {
-    struct circles *cs = &p->m->queue.circles;
+    struct circles *cs = &p->op->m->queue.circles;
 
     if (!p->op->lock->has_actor)
         return;
@@ -49,7 +49,7 @@ void circles_free(struct circles *cs)
 
 void circles_go(struct place *p)
 {
-    struct circles *cs = &p->m->queue.circles;
+    struct circles *cs = &p->op->m->queue.circles;
 
     if (!p->op->lock->has_actor)
         return;
@@ -97,16 +97,17 @@ static void look_let_stand(struct look *l)
     struct place *p;
 
     while ((p = look_stander(m, l->begun)) != NULL) {
+        const sqlock_lock *lock = p->op->lock;
         unsigned char owner[SQLOCK_OWNER_SIZE];
         char name[SQLOCK_NAME_MAX];
-        sqlock_value values[] = {value_bytes(m->ns, m->ns_len), value_bytes(name, p->name_len),
+        sqlock_value values[] = {value_bytes(m->ns, m->ns_len), value_bytes(name, lock->name_len),
                                  value_bytes(owner, sizeof owner),
                                  value_bytes(LOCK_OWN_NS, sizeof LOCK_OWN_NS - 1)};
         sqlock_rows rows;
         int64_t sent;
 
-        memcpy(owner, p->owner, sizeof owner);
-        memcpy(name, p->name, p->name_len);
+        memcpy(owner, lock->owner, sizeof owner);
+        memcpy(name, lock->name, lock->name_len);
         p->stood = l->begun;
         rows_init(&rows);
         queue_send(m, POOL_RENEWALS, SQLOCK_STMT_STAND, values, &rows, &sent, NULL);

@@ -14,6 +14,17 @@
 #define FAILED_US   INT64_C(250000)  /* until the next try, where no server answered, */
 #define READONLY_US INT64_C(1000000) /* or it may only be read */
 
+/* Who waits no more, but may have a place in a queue. */
+struct leaver {
+    struct link in_leavers; /* of queue.leavers */
+    int gives;              /* what it gives back of what it was given, GIVES_... */
+    int unanswered;         /* so often its request to leave found no lock */
+    unsigned char owner[SQLOCK_OWNER_SIZE];
+    size_t ns_len, name_len;
+    const char *name; /* behind ns, both without a NUL */
+    char ns[];
+};
+
 void leavers_init(sqlock *m)
 {
     list_init(&m->queue.leavers);
@@ -26,10 +37,10 @@ void leavers_free(sqlock *m)
     struct queue *q = &m->queue;
 
     while (!list_is_empty(&q->leavers)) {
-        struct place *p = LIST_MEMBER(q->leavers.next, struct place, in_queue);
+        struct leaver *l = LIST_MEMBER(q->leavers.next, struct leaver, in_leavers);
 
-        list_remove(&p->in_queue);
-        sqlock_mem_free(p);
+        list_remove(&l->in_leavers);
+        sqlock_mem_free(l);
     }
     cond_free(&q->left);
 }
@@ -46,25 +57,42 @@ int leavers_give(const sqlock_lock *lock)
     return lock->given ? GIVES_OFFERS : GIVES_ALL;
 }
 
-void leavers_add(struct place *p)
+static void leavers_put(sqlock *m, struct leaver *l, const void *ns, size_t ns_len,
+                        const void *name, size_t name_len,
+                        const unsigned char owner[SQLOCK_OWNER_SIZE], int gives)
 {
-    sqlock *m = p->m;
-
-    /* who was offered the lock goes first */
-    list_append(p->called ? m->queue.leavers.next : &m->queue.leavers, &p->in_queue);
+    list_init(&l->in_leavers);
+    l->gives = gives;
+    l->unanswered = 0;
+    memcpy(l->owner, owner, sizeof l->owner);
+    l->ns_len = ns_len;
+    l->name_len = name_len;
+    l->name = l->ns + ns_len;
+    memcpy(l->ns, ns, ns_len);
+    memcpy(l->ns + ns_len, name, name_len);
+    list_append(&m->queue.leavers, &l->in_leavers);
     m->queue.leave_at = 0;
     worker_wake(m, 0);
+}
+
+size_t leaver_size(const sqlock_lock *lock)
+{
+    return sizeof(struct leaver) + lock->ns_len + lock->name_len;
+}
+
+void leavers_add(void *room, const sqlock_lock *lock, int gives)
+{
+    leavers_put(lock->m, room, lock->ns, lock->ns_len, lock->name, lock->name_len, lock->owner,
+                gives);
 }
 
 void leavers_take_out(sqlock *m, const void *ns, size_t ns_len, const void *name, size_t name_len,
                       const unsigned char owner[SQLOCK_OWNER_SIZE], int gives)
 {
-    struct place *p = queue_new_place(m, ns, ns_len, name, name_len, owner);
+    struct leaver *l = sqlock_mem_alloc(sizeof *l + ns_len + name_len);
 
-    if (p == NULL)
-        return; /* it costs others an offer, and its lease runs out */
-    p->gives = gives;
-    leavers_add(p);
+    if (l != NULL) /* else it costs others an offer, and its lease runs out */
+        leavers_put(m, l, ns, ns_len, name, name_len, owner, gives);
 }
 
 void leavers_give_back(const sqlock_lock *lock)
@@ -73,9 +101,9 @@ void leavers_give_back(const sqlock_lock *lock)
                      leavers_give(lock));
 }
 
-static uint64_t leaver_key(const struct place *p)
+static uint64_t leaver_key(const struct leaver *l)
 {
-    return line_key(p->ns, p->ns_len, p->name, p->name_len);
+    return line_key(l->ns, l->ns_len, l->name, l->name_len);
 }
 
 int leavers_had(const sqlock_lock *lock, int64_t since)
@@ -85,14 +113,14 @@ int leavers_had(const sqlock_lock *lock, int64_t since)
 
     LIST_EACH(at, &q->leavers)
     {
-        if (leaver_key(LIST_MEMBER(at, struct place, in_queue)) == key)
+        if (leaver_key(LIST_MEMBER(at, struct leaver, in_leavers)) == key)
             return 1;
     }
     return q->left_key == key && q->left_at >= since;
 }
 
 /* The next one behind the place that has left. */
-static void leavers_notify(sqlock *m, const struct place *left, const struct answer *a)
+static void leavers_notify(sqlock *m, const struct leaver *left, const struct answer *a)
 {
     sqlock_value values[] = {value_bytes(a->next_client, sizeof a->next_client),
                              value_bytes(a->next_owner, sizeof a->next_owner)};
@@ -113,11 +141,11 @@ static void leavers_notify(sqlock *m, const struct place *left, const struct ans
 /* Returns when to try again. TIME_NEVER: it has left, or never can. While no server answers it
  * stays in the list: a place that no one wants would cost others an offer. If its owner waits again
  * by now, the place in the database is that wait's. */
-static int64_t leaver_leave(sqlock *m, struct place *p)
+static int64_t leaver_leave(sqlock *m, struct leaver *l)
 {
-    struct place *again = queue_find(m, p->ns, p->ns_len, p->name, p->name_len, p->owner);
-    sqlock_value values[] = {value_bytes(p->ns, p->ns_len), value_bytes(p->name, p->name_len),
-                             value_bytes(p->owner, sizeof p->owner), value_int(p->gives)};
+    struct place *again = queue_find(m, l->ns, l->ns_len, l->name, l->name_len, l->owner);
+    sqlock_value values[] = {value_bytes(l->ns, l->ns_len), value_bytes(l->name, l->name_len),
+                             value_bytes(l->owner, sizeof l->owner), value_int(l->gives)};
     sqlock_error err = {0};
     struct answer a;
     sqlock_rows rows;
@@ -133,11 +161,11 @@ static int64_t leaver_leave(sqlock *m, struct place *p)
     if (sqlock_rows_count(&rows) > 0)
         answer_read(&rows, 0, &a);
     rows_end(&rows);
-    leavers_notify(m, p, &a);
+    leavers_notify(m, l, &a);
     if (err.flags & (SQLOCK_RETRY | SQLOCK_RECONNECT))
         return sqlock_now_us() + (err.code == SQLOCK_EREADONLY ? READONLY_US : FAILED_US);
     if (a.outcome == SQLOCK_OUT_SKIPPED ||
-        (err.code == 0 && a.outcome == SQLOCK_OUT_NONE && ++p->unanswered < TRIES))
+        (err.code == 0 && a.outcome == SQLOCK_OUT_NONE && ++l->unanswered < TRIES))
         return sqlock_now_us() + AGAIN_US;
     return TIME_NEVER;
 }
@@ -145,20 +173,20 @@ static int64_t leaver_leave(sqlock *m, struct place *p)
 void leavers_run(sqlock *m)
 {
     struct queue *q = &m->queue;
-    struct place *p = LIST_MEMBER(q->leavers.next, struct place, in_queue);
-    const uint64_t key = leaver_key(p);
+    struct leaver *l = LIST_MEMBER(q->leavers.next, struct leaver, in_leavers);
+    const uint64_t key = leaver_key(l);
     int64_t again;
 
-    list_remove(&p->in_queue);
+    list_remove(&l->in_leavers);
     q->leaving++;
     q->left_key = key;
     q->left_at = TIME_NEVER;
     q->leave_at = 0;
-    again = leaver_leave(m, p);
+    again = leaver_leave(m, l);
     if (again == TIME_NEVER) {
-        sqlock_mem_free(p);
+        sqlock_mem_free(l);
     } else {
-        list_append(&q->leavers, &p->in_queue);
+        list_append(&q->leavers, &l->in_leavers);
         q->leave_at = again;
     }
     q->leaving--;

@@ -11,8 +11,10 @@ enum { GIVES_NOTHING, GIVES_ALL, GIVES_OFFERS };
 
 void leavers_init(sqlock *m);
 void leavers_free(sqlock *m);
-/* This place has no op any more: it leaves. */
-void leavers_add(struct place *p);
+/* A wait for this lock is over, and leaves the queue, with what it gives back (GIVES_...). It is
+ * kept in `room`, of that size. */
+size_t leaver_size(const sqlock_lock *lock);
+void leavers_add(void *room, const sqlock_lock *lock, int gives);
 /* What the owner of this lock gives back. */
 int leavers_give(const sqlock_lock *lock);
 /* An owner that no op is behind leaves the queue. gives: and gives that back. */

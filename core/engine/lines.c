@@ -43,32 +43,35 @@ struct line *line_of(const sqlock_lock *lock)
 }
 
 /* NULL: no memory. */
-static struct line *line_new(struct place *p)
+static struct line *line_new(const sqlock_lock *lock)
 {
-    struct line *l = sqlock_mem_alloc(sizeof *l + p->ns_len + p->name_len);
+    struct line *l = sqlock_mem_alloc(sizeof *l + lock->ns_len + lock->name_len);
 
     if (l == NULL)
         return NULL;
     list_init(&l->alone);
-    l->ns_len = p->ns_len;
-    l->name_len = p->name_len;
-    memcpy(l->ns, p->ns, p->ns_len + p->name_len);
-    hash_put(&p->m->queue.names, &l->by_name, line_key(p->ns, p->ns_len, p->name, p->name_len));
+    l->ns_len = lock->ns_len;
+    l->name_len = lock->name_len;
+    memcpy(l->ns, lock->ns, l->ns_len);
+    memcpy(l->ns + l->ns_len, lock->name, l->name_len);
+    hash_put(&lock->m->queue.names, &l->by_name,
+             line_key(lock->ns, lock->ns_len, lock->name, lock->name_len));
     return l;
 }
 
 int line_join(struct place *p, int alone)
 {
-    struct line *l = line_find(p->m, p->ns, p->ns_len, p->name, p->name_len);
+    sqlock *m = p->op->m;
+    struct line *l = line_of(p->op->lock);
 
-    if (l == NULL && (l = line_new(p)) == NULL)
+    if (l == NULL && (l = line_new(p->op->lock)) == NULL)
         return 0;
     p->line = l;
     l->n++;
     if (alone) {
         list_append(&l->alone, &p->in_line);
-        list_append(&p->m->queue.alone, &p->in_alone);
-        worker_wake(p->m, p->came + ALONE_US);
+        list_append(&m->queue.alone, &p->in_alone);
+        worker_wake(m, p->came + ALONE_US);
     }
     return 1;
 }
@@ -82,7 +85,7 @@ void line_part(struct place *p)
     p->line = NULL;
     if (--l->n > 0)
         return;
-    hash_remove(&p->m->queue.names, &l->by_name);
+    hash_remove(&p->op->m->queue.names, &l->by_name);
     sqlock_mem_free(l);
 }
 

@@ -72,7 +72,7 @@ struct queue {
     int has_client;                          /* ... was drawn */
     struct hash owners, names;               /* struct place.by_owner, line.by_name */
     struct link places;                      /* struct place.in_queue: of ops that wait */
-    struct link leavers;                     /* ... of ops that have ended */
+    struct link leavers;                     /* struct leaver.in_leavers: of ops that have ended */
     struct link alone;                       /* struct place.in_alone; who came first is first */
     int leaving;                             /* so many are about to */
     cond left;                               /* one has left */

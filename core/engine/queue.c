@@ -70,21 +70,16 @@ void queue_lives(sqlock *m, int64_t sent)
     m->queue.alive_until = time_max(m->queue.alive_until, sent + QUEUE_ALIVE_US);
 }
 
-struct place *queue_new_place(sqlock *m, const void *ns, size_t ns_len, const void *name,
-                              size_t name_len, const unsigned char owner[SQLOCK_OWNER_SIZE])
+/* With room to leave, when there may be no memory. */
+static struct place *place_new(sqlock_op *op)
 {
-    struct place *p = sqlock_mem_alloc(sizeof *p + ns_len + name_len);
+    const size_t size = leaver_size(op->lock);
+    struct place *p = sqlock_mem_alloc(size > sizeof *p ? size : sizeof *p);
 
     if (p == NULL)
         return NULL;
-    p->m = m;
+    p->op = op;
     p->came = sqlock_now_us();
-    p->ns_len = (uint32_t)ns_len;
-    p->name_len = (uint32_t)name_len;
-    memcpy(p->ns, ns, ns_len);
-    p->name = p->ns + ns_len;
-    memcpy(p->ns + ns_len, name, name_len);
-    memcpy(p->owner, owner, sizeof p->owner);
     list_init(&p->in_queue);
     list_init(&p->in_line);
     list_init(&p->in_alone);
@@ -93,23 +88,20 @@ struct place *queue_new_place(sqlock *m, const void *ns, size_t ns_len, const vo
 
 int queue_enter(sqlock_op *op, int alone)
 {
-    sqlock_lock *lock = op->lock;
     sqlock *m = op->m;
     struct place *p;
 
     assert(mutex_is_mine(&m->mu));
     if (op->in_queue != NULL)
         return 1;
-    if (manager_start_threads(m) != 0 || (p = queue_new_place(m, lock->ns, lock->ns_len, lock->name,
-                                                              lock->name_len, lock->owner)) == NULL)
+    if (manager_start_threads(m) != 0 || (p = place_new(op)) == NULL)
         return 0;
     if (!line_join(p, alone)) {
         sqlock_mem_free(p);
         return 0;
     }
-    p->op = op;
     list_append(&m->queue.places, &p->in_queue);
-    hash_put(&m->queue.owners, &p->by_owner, owner_key(p->owner));
+    hash_put(&m->queue.owners, &p->by_owner, owner_key(op->lock->owner));
     op->in_queue = p;
     beat_soon(m, sqlock_now_us());
     circles_come(p);
@@ -124,7 +116,6 @@ void queue_end(sqlock_op *op, int code)
 
     circles_go(p);
     op->in_queue = NULL;
-    p->op = NULL;
     line_part(p);
     op->lock->contended = 1;
     op->lock->gave_up = code != 0 && code != SQLOCK_EUNSURE;
@@ -135,20 +126,21 @@ void queue_end(sqlock_op *op, int code)
         hearing_stop(m);
         cond_wake_all(&m->queue.left);
     }
-    if (code == 0 || m->stopping || !p->sent) {
+    if (code == 0 || m->stopping || !p->sent)
         sqlock_mem_free(p);
-        return;
-    }
-    if (code != SQLOCK_EUNSURE) /* else its handle settles what became of the request */
-        p->gives = leavers_give(op->lock);
-    leavers_add(p);
+    else if (code == SQLOCK_EUNSURE) /* its handle settles what became of the request */
+        leavers_add(p, op->lock, GIVES_NOTHING);
+    else
+        leavers_add(p, op->lock, leavers_give(op->lock));
 }
 
 static int place_is_for(const struct place *p, const void *ns, size_t ns_len, const void *name,
                         size_t name_len)
 {
-    return p->name_len == name_len && memcmp(p->name, name, name_len) == 0 && p->ns_len == ns_len &&
-           memcmp(p->ns, ns, ns_len) == 0;
+    const sqlock_lock *lock = p->op->lock;
+
+    return lock->name_len == name_len && memcmp(lock->name, name, name_len) == 0 &&
+           lock->ns_len == ns_len && memcmp(lock->ns, ns, ns_len) == 0;
 }
 
 /* From there on in a chain; NULL: no more. */
@@ -158,7 +150,7 @@ static struct place *queue_next_of(struct hash_node *at,
     for (; at != NULL; at = at->next) {
         struct place *p = LIST_MEMBER(at, struct place, by_owner);
 
-        if (memcmp(p->owner, owner, sizeof p->owner) == 0)
+        if (memcmp(p->op->lock->owner, owner, SQLOCK_OWNER_SIZE) == 0)
             return p;
     }
     return NULL;
@@ -242,7 +234,7 @@ int place_hears(struct place *p, const struct answer *a, int64_t now)
         return 0;
     line_queue(p);
     if (a->next_token > 0 && p->op->parked && p->op->driven_by == NULL &&
-        a->server == p->m->server && p->line->for_seats != p)
+        a->server == p->op->m->server && p->line->for_seats != p)
         place_grant(p, a, now);
     else
         place_call(p);

@@ -6,18 +6,17 @@
 #define QUEUE_ALIVE_US INT64_C(3000000) /* a client that says nothing for so long is dead */
 
 /* The manager's waiters in the queues of the database. A waiter has a place from the request that
- * may queue it until it has the lock, or has left. m->mu is held in all of these. */
+ * may queue it until its op ends. Then it has the lock, or becomes one of engine/leavers.h. m->mu
+ * is held in all of these. */
 
-/* A place, which outlives its op: who gives up has to leave the queue. */
 struct place {
-    struct hash_node by_owner; /* in queue.owners, while it has an op */
-    struct link in_queue;      /* of queue.places, or queue.leavers */
-    struct line *line;         /* of its lock (engine/lines.h), while it has an op */
+    struct hash_node by_owner; /* in queue.owners */
+    struct link in_queue;      /* of queue.places */
+    struct line *line;         /* of its lock (engine/lines.h) */
     struct link in_line;       /* there, while it waits alone */
     struct link in_alone;      /* of queue.alone: the same, of all lines */
-    sqlock *m;
-    sqlock_op *op; /* NULL: it leaves */
-    char *circle;  /* it is to give up, and this is why; NULL: no */
+    sqlock_op *op;
+    char *circle; /* it is to give up, and this is why; NULL: no */
     int64_t came;
     int64_t stood;  /* the database knows since then where it waits with the turn; 0: it does not */
     int64_t since;  /* an answer has said that it is in the queue since then; 0: not yet */
@@ -25,12 +24,6 @@ struct place {
     bool seen;      /* the last beat saw it there */
     bool called;    /* the lock was offered to it, or may be: it has to look */
     bool sent;      /* a request was sent that may have queued it */
-    int8_t unanswered; /* so often its request to leave found no lock */
-    int gives;         /* of one that leaves: what it gives back of what it was given, GIVES_... */
-    unsigned char owner[SQLOCK_OWNER_SIZE];
-    uint32_t ns_len, name_len;
-    const char *name; /* behind ns, both without a NUL */
-    char ns[];
 };
 
 void queue_init(sqlock *m);
@@ -59,9 +52,6 @@ struct place *queue_find(const sqlock *m, const void *ns, size_t ns_len, const v
 struct place *queue_find_for(const sqlock_lock *lock, const unsigned char owner[SQLOCK_OWNER_SIZE]);
 /* Call all places of an owner, whatever they wait for. */
 void queue_call_owner(sqlock *m, const unsigned char owner[SQLOCK_OWNER_SIZE]);
-/* Of an owner that no op is behind. NULL: no memory. */
-struct place *queue_new_place(sqlock *m, const void *ns, size_t ns_len, const void *name,
-                              size_t name_len, const unsigned char owner[SQLOCK_OWNER_SIZE]);
 /* An answer notifies its owner something: it has its grant, or looks. Returns 0 if p is NULL. */
 int place_hears(struct place *p, const struct answer *a, int64_t now);
 /* Its op looks, now or when its request has been answered. */
