@@ -353,7 +353,7 @@ int op_choose(sqlock_op *op, int64_t now, struct attempt *at)
     return 0;
 }
 
-void op_request(sqlock_op *op, int64_t now)
+int op_request(sqlock_op *op, int64_t now)
 {
     sqlock_rows rows;
     int rc;
@@ -369,6 +369,7 @@ void op_request(sqlock_op *op, int64_t now)
     rows_end(&rows);
     op->attempt = NULL;
     op_act(op);
+    return rc == 0;
 }
 
 void op_take_answer(sqlock_op *op, const struct answer *a, int64_t now)

@@ -90,9 +90,9 @@ int op_end_if_over(sqlock_op *op, int64_t now);
  * now, which has just been read. m->mu is held, and is released during the request. */
 void op_step(sqlock_op *op, int64_t now);
 /* The two halves of op_step(). at lasts until the second one has returned. The first returns 0 if
- * there is nothing to send. */
+ * there is nothing to send, the second one if the request failed. */
 int op_choose(sqlock_op *op, int64_t now, struct attempt *at);
-void op_request(sqlock_op *op, int64_t now);
+int op_request(sqlock_op *op, int64_t now);
 /* The manager has threads: drive the op on this one until it is done. Or it has none: its steps
  * will. op_finish() follows. m->mu is held in both, and released meanwhile in the first. */
 void op_drive_alone(sqlock_op *op);
@@ -103,8 +103,9 @@ void op_abandon(sqlock_op *op);
 /* together.c: drive several ops on this thread until all are done, for op_finish(). Requests that
  * are due at the same time go out together, as those of several threads do. A wait that
  * cannot go with others is chosen right before it is sent: first comes what has been due for
- * longest. The ops are of one manager.. Without
- * threads the steps drive them, and their requests meet there. */
+ * longest. One that gives a lock back goes on to its end, and the time to do so begins anew with
+ * each answer. The ops are of one manager. Without threads the steps drive them, and their requests
+ * meet there. */
 void ops_drive_together(sqlock_op *const *ops, size_t n);
 
 /* ops.c: requests of event loops, which the worker drives, or a step. */

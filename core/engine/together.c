@@ -16,6 +16,7 @@ struct together {
     sqlock *m;
     struct link company; /* of those whose requests wait to be sent */
     int has_waited;      /* one of them has tried for its lock */
+    int answered;        /* the last request of those that do not wait for locks */
     cond wake;
     size_t n;
     struct member members[];
@@ -91,15 +92,45 @@ static size_t together_leader(const struct together *t)
     return best;
 }
 
+/* A list that gives its locks back goes on for as long as it is answered: what is left would stand
+ * for its lease. */
+static void together_extend(const struct together *t, sqlock_op *op, int64_t now)
+{
+    if (t->answered && !op_waits(op))
+        op->deadline = time_max(op->deadline, now + t->m->request_us);
+}
+
+/* Who waits for this lock gets it before the next one is given back. */
+static void together_go_on(struct together *t, struct member *member)
+{
+    sqlock_op *op = member->op;
+    int64_t now;
+
+    while (!op->done && !op_waits(op) && op->next_at <= (now = sqlock_now_us())) {
+        together_extend(t, op, now);
+        if (op_end_if_over(op, now) || !op_choose(op, now, &member->attempt))
+            return;
+        t->answered = op_request(op, now);
+    }
+}
+
 /* Send the member's request, with those that may go along. Or take its answer. */
 static void together_request(struct together *t, size_t i, int64_t now)
 {
     struct member *member = &t->members[i];
+    sqlock_op *op = member->op;
+    const int waits = op_waits(op);
+    int answered;
 
-    list_remove(&member->op->attempt->in_company);
+    list_remove(&op->attempt->in_company);
     member->has_request = 0;
-    t->has_waited |= op_waits(member->op);
-    op_request(member->op, now);
+    t->has_waited |= waits;
+    together_extend(t, op, now);
+    answered = op_request(op, now);
+    if (waits)
+        return;
+    t->answered = answered;
+    together_go_on(t, member);
 }
 
 static void together_round(struct together *t, size_t first, int64_t now)

@@ -5,7 +5,7 @@
 #include "tests/drivers/suite_many.h"
 #include "tests/drivers/suite_queue.h"
 
-enum { SLOW_MS = 10 };
+enum { SLOW_MS = 10, WANTED = 60 };
 
 static sqlock_lock *theirs[CROWD];
 
@@ -153,4 +153,30 @@ TEST_WITH(CALLS, begin_slow, test_P21_list_takes_up_an_offer_before_it_waits_for
     served(&next);
     give(keep(next.lock));
     give_all();
+}
+
+static sqlock_op *requests[WANTED];
+
+static void queue_for_all(sqlock *m)
+{
+    sqlock_acquire_opts o = wait_opts(60000, 0, 0);
+
+    for (int i = 0; i < WANTED; i++)
+        ok(sqlock_acquire_start(m, list.names[i], &o, &requests[i], &said));
+    for (int i = 0; i < WANTED; i++)
+        assert_soon(sqlock_op_place(requests[i]) > 0, patience_ms(10000));
+}
+
+/* Each one is passed on by requests of its own, which take longer than the limit of one release. */
+TEST_AFTER(begin_slow, test_P22_list_is_given_back_to_those_who_wait_for_each_name, other)
+{
+    sqlock *m = open_changed(w, (w->driver.run = run_slowly, 1000));
+    sqlock_acquire_opts o = quick_opts(patience_ms(10000));
+
+    ok(sqlock_acquire_each(m, list.names, WANTED, &o, list.locks, list.codes, &said));
+    queue_for_all(other);
+    ok(end_all(WANTED));
+    for (int i = 0; i < WANTED; i++)
+        ok(sqlock_op_finish(requests[i], &theirs[i], &said));
+    ok(sqlock_end_each(theirs, WANTED, NULL, &said));
 }
