@@ -76,7 +76,7 @@ static void cond_attr_init(void)
         pthread_condattr_setclock(&cond_attr, CLOCK_MONOTONIC);
 }
 
-/* Each op has a condition. */
+/* Each op that is driven has a condition. */
 int cond_init(cond *c)
 {
     pthread_once(&cond_once, cond_attr_init);

@@ -45,7 +45,8 @@ int batch_send(struct batch *b, struct conn *c, sqlock_op *leader, struct call *
 /* Hand out the answers, or the failure rc with the leader's error, and free b. a: the leader's
  * answer, with the times of all. Returns the leader's result: 0, a code, or BATCH_ALONE. */
 int batch_answer(struct batch *b, const struct conn *c, int rc, struct answer *a);
-/* A follower's wait for its answer, which goes to op->answer. Returns as above, or BATCH_LEADS. */
+/* A follower's wait for its answer, which goes to op->attempt->answer. Returns as above, or
+ * BATCH_LEADS. */
 int batch_await(sqlock_op *op);
 /* After BATCH_LEADS: the batch, for batch_send(), and its connection. */
 struct batch *batch_take_lead(sqlock_op *op, struct conn **out_conn);

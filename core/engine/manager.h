@@ -277,6 +277,7 @@ struct sqlock_op {
     struct cancel_listener *listener; /* stands behind it; NULL: it listens to no cancel object */
 
     /* What several verbs have in common, and each verb's own. */
+    int late; /* grants that came too late, in a row: of an acquire, or of what settles an import */
     struct {
         bool passes;       /* others wait for the lock that is given back */
         sqlock_lock *next; /* of a waiter to whom the request may pass it on */
@@ -285,7 +286,6 @@ struct sqlock_op {
         struct {
             int64_t token;     /* of a grant that came too late and is given back */
             int64_t not_after; /* the last request does nothing after that, by the server's clock */
-            int late;          /* grants that came too late, in a row */
             bool queued;       /* the last answer was to QUEUE */
             bool called;       /* the lock was offered to it: the next request takes it up */
             bool has_turn; /* it has the lock's row, and waits for a seat, or for all to be empty */

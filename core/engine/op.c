@@ -117,10 +117,11 @@ static int64_t op_age_ms(const sqlock_op *op)
 static void op_give_holder(sqlock_holder *out, const sqlock_op *op)
 {
     const struct met_holder *met = op->holder;
-    sqlock_holder holder = {.age_ms = op_age_ms(op)};
+    sqlock_holder holder = {.age_ms = 0};
     uint32_t size = out->size;
 
     if (met != NULL) {
+        holder.age_ms = op_age_ms(op);
         holder.token = met->token;
         holder.left_ms = met->left_ms;
         holder.held_ms = met->held_ms;
@@ -239,6 +240,7 @@ void op_drive_alone(sqlock_op *op)
         while (!op->done && !op->cancelled && (now = sqlock_now_us()) < op->next_at)
             cond_wait_until(&wake, &op->m->mu, op->next_at);
     }
+    op->wake = NULL; /* it may have been done before, and be cancelled later */
     cond_free(&wake);
 }
 

@@ -183,6 +183,8 @@ static void together_drive(sqlock_op *const *ops, size_t n)
         else
             together_round(t, first, now);
     }
+    for (size_t i = 0; i < n; i++)
+        ops[i]->wake = NULL;
     cond_free(&t->wake);
     sqlock_mem_free(t);
 }

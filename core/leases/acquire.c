@@ -98,7 +98,7 @@ static void acquire_end_too_slow(sqlock_op *op, int ended)
                              ended ? SQLOCK_RETRY : SQLOCK_MAYBE,
                              "the database is too slow for a lease of %lld ms: %d grants "
                              "arrived with less than half of it left",
-                             (long long)(op->lock->lease.ttl / 1000), op->acquire.late));
+                             (long long)(op->lock->lease.ttl / 1000), op->late));
 }
 
 /* This owner was released, and is never granted the lock again (P5). */
@@ -144,7 +144,7 @@ void verb_granted(sqlock_op *op, const struct answer *a, int64_t now)
     }
     op->unsure = 1; /* it is ours in the database, and must be given back if we stop here */
     op_error_set(op, SQLOCK_ETIMEOUT, SQLOCK_RETRY, "the grant came too late");
-    if (++op->acquire.late < LATE_GRANTS) {
+    if (++op->late < LATE_GRANTS) {
         op_retry_at_once(op, now);
     } else if (op->lock->pending == PENDING_IMPORT) {
         acquire_end_too_slow(op, 1);

@@ -87,10 +87,13 @@ static int passing_granted(const struct answer *a, const sqlock_lock *next)
  * answer of the pass has shown it (P18). */
 static void passing_note_busy(sqlock_op *op, int64_t place)
 {
+    sqlock_error err;
+
     op_note_no_holder(op, place);
-    op_error_set(op, SQLOCK_EBUSY, SQLOCK_RETRY,
-                 "passed on to one that came before, place %lld in the queue", (long long)place);
-    error_share(&op->refusal, &op->err);
+    sqlock_error_set(&err, SQLOCK_EBUSY, SQLOCK_RETRY,
+                     "passed on to one that came before, place %lld in the queue",
+                     (long long)place);
+    error_keep(&op->refusal, &err);
     op->refused = op->unsure ? 0 : SQLOCK_EBUSY;
 }
 

@@ -58,7 +58,7 @@ static void refusal_note(sqlock_op *op, int code, const struct answer *a, int64_
     assert(op->err.code == code);
     error_share(&op->refusal, &op->err);
     op->refused = op->unsure ? 0 : code;
-    op->retries_at_once = op->acquire.late = 0;
+    op->retries_at_once = op->late = 0;
     if (refusal_is_early(op, a, now))
         return;
     if (refusal_is_final(op))

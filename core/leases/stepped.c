@@ -25,8 +25,13 @@ static void opening_answered(sqlock_op *op, const struct answer *a, int64_t now)
 /* Once, as sqlock_open() does it. */
 static void opening_failed(sqlock_op *op, int64_t now)
 {
+    sqlock_error err;
+
     (void)now;
-    op_done(op, op_error_set(op, op->err.code, op->err.flags, "open: %s", error_text(&op->err)));
+    error_recall(&op->err, &err);
+    error_prefix(&err, "open");
+    error_keep(&op->err, &err);
+    op_done(op, op->err.code);
 }
 
 const struct verb opening_verb = {opening_next, opening_answered, opening_failed, 0, NULL};

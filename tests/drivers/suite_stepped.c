@@ -229,6 +229,30 @@ CORE_TEST(test_open_start_refuses_what_open_refuses)
     assert_null(op);
 }
 
+static int open_denied(const sqlock_conn_opts *opts, int64_t deadline, void **out_conn,
+                       sqlock_error *err)
+{
+    (void)opts;
+    (void)deadline;
+    (void)out_conn;
+    return sqlock_error_db(err, "28000", 1045, 0, "who are you");
+}
+
+CORE_TEST(test_open_start_reports_what_the_driver_said)
+{
+    sqlock_op *op = NULL;
+    sqlock_open_opts o = SQLOCK_OPEN_OPTS_INIT;
+
+    place_opts(w, &o);
+    w->driver.open = open_denied;
+    ok(sqlock_open_start(&w->driver, w->place.url, &o, &loop, &op, &said));
+    at_end(w, loop_close);
+    says(SQLOCK_EDENIED, loop_finish(op, NULL));
+    assert_string_equal(said.sqlstate, "28000");
+    assert_int_equal(said.native, 1045);
+    assert_string_equal(said.text, "open: who are you");
+}
+
 static atomic_int blocked_code, finish_code;
 static sqlock_op *unfinished; /* a wait for a lock that is held */
 
