@@ -38,6 +38,12 @@
 -- :define unlike_mode (SELECT IF(GREATEST(w.mode, 0) <> GREATEST(:mode, 0), w.mode, NULL) FROM {waiter} w FORCE INDEX (PRIMARY) LEFT JOIN {client} p FORCE INDEX (PRIMARY) ON p.id = w.client WHERE w.ns = :ns AND w.name = :name AND (w.client = :client OR p.alive_until > {start}) ORDER BY w.ns, w.name, w.ticket LIMIT 1)
 -- A client that ended so long ago is forgotten.
 -- :define gone 3600000000
+-- The ids of ten clients behind a place that the clock draws. Behind the last one comes the first one.
+-- :define drawn UNHEX(LPAD(HEX(CRC32(@sqlock_t)), 8, '0'))
+-- :define ten SELECT * FROM (SELECT s.id, s.alive_until FROM {client} s FORCE INDEX (PRIMARY) WHERE s.id > {drawn} ORDER BY s.id LIMIT 10) s UNION ALL SELECT * FROM (SELECT f.id, f.alive_until FROM {client} f FORCE INDEX (PRIMARY) WHERE f.id <= {drawn} ORDER BY f.id LIMIT 10) f LIMIT 10
+-- One of the ids that stand in a row in @sqlock_dead, from this byte on; NULL: there is none.
+-- :define dead_from NULLIF(SUBSTRING(@sqlock_dead,
+-- :define dead_end , 16), '')
 -- How long it counts that someone has said where it waits with the turn.
 -- :define stood 60000000
 -- Larger than any ticket of a queue.
@@ -1477,7 +1483,10 @@ COMMIT;
 -- The place of a client's first waiter for a name is as in queue. The others are behind it, and for them the lease
 -- seems to run for a month: they look when they have become the first. Their places take a look at the whole queue. So
 -- only the second step says them, and the first one does not (NULL).
--- Clients that ended an hour ago go, one at a time. Each beat of a session looks for the one that the next beat takes away.
+-- Clients that ended an hour ago go. Each beat that writes looks at ten clients by their keys, without a lock, and deletes
+-- the dead ones among them. So does the first beat of a client that waits for a moment: who makes a row takes rows away. The
+-- delete finds its rows one by one, and judges each once more under its lock, since a client may have come to life again. No
+-- beat locks the row of another client that lives.
 -- :step often
 SELECT 0, {DONE}, 0, NULL, {now}, NULL, NULL, NULL
 FROM {client} p FORCE INDEX (PRIMARY)
@@ -1490,13 +1499,19 @@ WHERE a.id = :client AND :alive > 0 AND a.alive_until > {start} + LEAST(:alive, 
 INSERT INTO {client} (id, alive_until, session)
 VALUES (:client, (@sqlock_t := {now}) + LEAST(:alive, {alive}), :session)
 ON DUPLICATE KEY UPDATE alive_until = VALUES(alive_until), session = :session;
-DELETE FROM {client} WHERE id = @sqlock_dead AND alive_until < @sqlock_t - {gone};
-SELECT 0, {DONE}, (@sqlock_dead := (SELECT MIN(p.id) FROM {client} p WHERE p.alive_until < @sqlock_t - {gone})) IS NULL,
+SELECT 0, {DONE}, 0 * ((@sqlock_dead := (SELECT GROUP_CONCAT(p.id SEPARATOR '') FROM ({ten}) p
+                                         WHERE p.alive_until < @sqlock_t - {gone})) IS NULL),
        NULL, @sqlock_t, NULL, NULL, NULL FROM DUAL
 UNION ALL
 SELECT 0, {DONE}, IF(f.ticket IS NULL, q.place, {first_place}), {told}
 FROM {waiting} LEFT JOIN ({places}) q ON q.ns = w.ns AND q.name = w.name AND q.ticket = w.ticket
 WHERE w.client = :client;
+DELETE {client} FROM {client} FORCE INDEX (PRIMARY)
+WHERE {client}.id IN ({dead_from} 1 {dead_end}, {dead_from} 17 {dead_end}, {dead_from} 33 {dead_end},
+                      {dead_from} 49 {dead_end}, {dead_from} 65 {dead_end}, {dead_from} 81 {dead_end},
+                      {dead_from} 97 {dead_end}, {dead_from} 113 {dead_end}, {dead_from} 129 {dead_end},
+                      {dead_from} 145 {dead_end})
+  AND {client}.alive_until < @sqlock_t - {gone};
 
 -- :block waiters
 -- A page of those who wait, in the order of their places, behind the ticket :ticket of the name :after, and of names

@@ -266,6 +266,26 @@ TEST_IF(SQL, test_clients_that_ended_long_ago_are_forgotten, a, b)
     give(lock);
 }
 
+/* A program that waits so briefly says only once that it lives, and leaves a client behind. */
+TEST_IF(SQL, test_client_that_says_once_that_it_lives_takes_dead_ones_away, a, b)
+{
+    sqlock_lock *lock = take(a, "nightly");
+    sqlock_op *op = queue_up(b, "nightly", "");
+    sqlock_acquire_opts o = wait_opts(100, 0, 0);
+    sqlock_lock *none = NULL;
+
+    run_past(w, "INSERT INTO {client} (id, alive_until, session) SELECT owner, 1, 0 FROM {waiter}");
+    run_past(w, "INSERT INTO {waiter} (ns, name, ticket, owner, client, ttl, grace, label, since) "
+                "SELECT ns, name, ticket + 1000, client, owner, ttl, grace, label, since "
+                "FROM {waiter}");
+    give_up(op);
+    assert_int_equal(sqlock_acquire(open_manager(w, NULL), "nightly", &o, &none, &said),
+                     SQLOCK_EBUSY);
+    run_past(w, "UPDATE {client} SET alive_until = 9000000000000000000 WHERE alive_until = 1");
+    assert_soon(look(a, NULL) == 0, patience_ms(3000)); /* it is on its way out of the queue */
+    give(lock);
+}
+
 /* It has left the queue, and waits for a shared holder to go. */
 TEST(test_P9_who_is_next_for_a_shared_lock_stands_before_the_queue, a, b)
 {
