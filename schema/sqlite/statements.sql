@@ -802,21 +802,24 @@ ORDER BY w.ticket LIMIT 1;
 -- The client lives, for :alive from now on (0: it is closed, and its waiters are passed over). Answers with all that wait
 -- for it: their places, and how long the lock's lease still runs. An owner that is missing was offered the lock, or passed over: it looks by itself. One that the
 -- client does not know is to leave. The first row only says that it was done. While the client has said so a moment
--- ago, nothing is written. Places count only those who live, one by one for each place: a client has few in a queue.
+-- ago, nothing is written. Places count only those who live. Each queue is read once, however many places the client has.
 -- Clients that ended an hour ago go: each beat that writes looks at ten clients, by their keys.
 -- :step
 WITH b AS MATERIALIZED (
     SELECT {now} AS t FROM {client} c
     WHERE c.id = :client AND c.alive_until BETWEEN {now} + :alive / 3000 * 2 AND {now} + :alive / 1000
+), n AS MATERIALIZED (
+    SELECT w.ns, w.name, max(w.ticket) AS last FROM b CROSS JOIN {waiter} w WHERE w.client = :client GROUP BY w.ns, w.name
+), o AS (
+    SELECT q.owner, q.client, q.ns, q.name, row_number() OVER (PARTITION BY q.ns, q.name ORDER BY q.ticket) AS place
+    FROM b CROSS JOIN n CROSS JOIN {waiter} q LEFT JOIN {client} p ON p.id = q.client
+    WHERE q.ns = n.ns AND q.name = n.name AND q.ticket <= n.last AND (q.client = :client OR p.alive_until > b.t)
 )
 SELECT 0, {DONE}, 0, NULL, b.t * 1000, NULL, NULL, NULL FROM b
 UNION ALL
-SELECT 0, {DONE},
-       (SELECT count(*) FROM {waiter} q LEFT JOIN {client} p ON p.id = q.client
-        WHERE q.ns = w.ns AND q.name = w.name AND q.ticket <= w.ticket AND (q.client = :client OR p.alive_until > b.t)),
-       (l.exp - b.t) * 1000, b.t * 1000, w.owner, w.ns, w.name
-FROM b CROSS JOIN {waiter} w CROSS JOIN {lock} l
-WHERE w.client = :client AND l.ns = w.ns AND l.name = w.name;
+SELECT 0, {DONE}, o.place, (l.exp - b.t) * 1000, b.t * 1000, o.owner, o.ns, o.name
+FROM o CROSS JOIN b CROSS JOIN {lock} l
+WHERE o.client = :client AND l.ns = o.ns AND l.name = o.name;
 -- :step write
 INSERT INTO {client} (id, alive_until, session) VALUES (:client, {now} + :alive / 1000, :session * 0)
 ON CONFLICT (id) DO UPDATE SET alive_until = excluded.alive_until;

@@ -95,6 +95,26 @@ static char *lite_value(conn c, const char *sql, int column)
     return out;
 }
 
+/* Where ours read no more than a page of a table, it has a short name there. */
+static const char *lite_plan(conn c, const script *s)
+{
+    const char *words = "by key";
+    for (int i = 0; i < s->n && strcmp(words, "by key") == 0; i++) {
+        sqlite3_stmt *st = NULL;
+        if (sqlite3_prepare_v2(c.lite, textf("EXPLAIN QUERY PLAN %s", s->step[i]), -1, &st, NULL))
+            broken("%s: %s", s->step[i], sqlite3_errmsg(c.lite));
+        while (sqlite3_step(st) == SQLITE_ROW) {
+            const char *node = (const char *)sqlite3_column_text(st, 3);
+            if (strncmp(node, "CORRELATED", 10) == 0)
+                words = "row by row";
+            else if (strncmp(node, "SCAN ", 5) == 0 && strstr(node, "sqlock_") != NULL)
+                words = "whole table";
+        }
+        sqlite3_finalize(st);
+    }
+    return words;
+}
+
 static const char *lite_error_text(conn c)
 {
     return sqlite3_errmsg(c.lite);
@@ -181,6 +201,7 @@ static void lite_close(conn c)
         .held = "{hold}", .quote = '"', .create = lite_create, .open = lite_open,                  \
         .close = lite_close, .ask = lite_fetch, .start = lite_start, .waits = lite_waits,          \
         .finish = lite_finish, .try_run = lite_try, .value = lite_value, .error = lite_error_text, \
+        .plan = lite_plan,                                                                         \
     }
 
 const struct database sqlite_wal = SQLITE("wal");
