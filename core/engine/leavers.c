@@ -208,13 +208,16 @@ static int leavers_are_many(const struct queue *q)
 }
 
 /* What it was granted no one will use. */
-void leavers_end_op(const sqlock_op *op, int code)
+static void leavers_end_grant(const sqlock_op *op)
 {
-    sqlock *m = op->m;
-
-    if (code == 0 && op->gives_lock && !m->stopping)
+    if (op->code == 0 && op->gives_lock && !op->m->stopping)
         leavers_give_back(op->lock);
-    cond_wake_all(&m->queue.left);
+}
+
+void leavers_end_op(const sqlock_op *op)
+{
+    leavers_end_grant(op);
+    cond_wake_all(&op->m->queue.left);
 }
 
 /* A request of an event loop for a lock, also one that has no place yet. */
@@ -230,13 +233,16 @@ static int leavers_op_waits(const sqlock *m)
     return 0;
 }
 
+/* Those that wait for locks end, and those that have ended were never finished. */
 static void leavers_cancel_ops(sqlock *m)
 {
     LIST_EACH(at, &m->ops)
     {
         sqlock_op *op = LIST_MEMBER(at, sqlock_op, in_manager);
 
-        if (!op->done && op_waits(op)) {
+        if (op->done)
+            leavers_end_grant(op);
+        else if (op_waits(op)) {
             op->cancelled = 1;
             ops_plan(op);
         }
@@ -261,9 +267,9 @@ void leavers_flush(sqlock *m, int64_t until)
     if (leavers_are_many(q) || !list_is_empty(&q->places) || leavers_op_waits(m)) {
         q->end = QUEUE_ENDS;
         queue_cancel_all(m);
-        leavers_cancel_ops(m);
         worker_wake(m, 0);
     }
+    leavers_cancel_ops(m);
     while ((steps || m->worker_runs) && leavers_are_left(m) && sqlock_now_us() < until) {
         if (steps)
             loop_pump(m, -1, until);

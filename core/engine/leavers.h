@@ -29,8 +29,8 @@ int leavers_had(const sqlock_lock *lock, int64_t since);
 /* For the worker, or a step: when there is something to do, and do it. */
 int64_t leavers_due(const struct queue *q);
 void leavers_run(sqlock *m);
-/* This op of a manager that is being closed has ended, with this code. */
-void leavers_end_op(const sqlock_op *op, int code);
+/* This op of a manager that is being closed has ended. */
+void leavers_end_op(const sqlock_op *op);
 /* Let those leave that still have to, until then. */
 void leavers_flush(sqlock *m, int64_t until);
 

@@ -278,7 +278,7 @@ void op_done_locked(sqlock_op *op, int code)
     if (op->in_queue != NULL)
         queue_end(op, code);
     if (op->m->queue.end != QUEUE_LASTS)
-        leavers_end_op(op, code);
+        leavers_end_op(op);
     party_ends(op);
     ops_plan(op);
     if (op->fd >= 0)

@@ -162,8 +162,8 @@ SQLOCK_API SQLOCK_CHECKED int sqlock_open(const sqlock_driver *driver, const cha
  * release them first: their handles become LOST with SQLOCK_WHY_CLOSED and must still be freed, and
  * their rows run out. No call may be under way in another thread. NULL is allowed. In a forked child it
  * does nothing.
- * Waits that have ended leave their queues first. Requests that still wait end, leave too, and give back
- * what they are granted at that moment. All this takes 0.25 s at most. A manager without threads is stepped meanwhile, so callbacks may run. Where it is
+ * Waits that have ended leave their queues first, and requests that still wait end, and leave too. What was
+ * granted to a request that was not finished is given back. All this takes 0.25 s at most. A manager without threads is stepped meanwhile, so callbacks may run. Where it is
  * closed within a callback it is not stepped, and who waits behind its waiters may lose up to 3 s. */
 SQLOCK_API void sqlock_close(sqlock *m);
 
