@@ -12,6 +12,7 @@ extern "C" {
  * sqlock_acquire_opts.owner gives it. Give one to settle the acquire of a process that died: a process
  * that was only stopped goes on with the same grant. Two callers with the same owner both get the lock,
  * with one token. They have one place in a queue: who gives up its wait may take the other's place with it.
+ * A process that comes back with its owner takes the place of the one that died, once that counts as dead.
  * One that was released, or was offered the lock after its wait had ended, is never granted it again
  * (SQLOCK_ELOST): then take a new owner. If a release of the same manager passes the lock on to an owner
  * that you gave, in the moment in which it gives up, the lock stands until that lease ends. Give no owner

@@ -99,7 +99,7 @@ SELECT 0, CASE WHEN m.server <> s.server THEN {STRANGER} ELSE {GRACE} END, coale
 FROM {meta} m, fake_server s LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name
      LEFT JOIN {waiter} w ON w.ns = :ns AND w.name = :name AND w.ticket = (
          SELECT f.ticket FROM {waiter} f LEFT JOIN {client} p ON p.id = f.client
-         WHERE f.ns = :ns AND f.name = :name AND (f.client = :client OR p.alive_until > {now})
+         WHERE f.ns = :ns AND f.name = :name AND (f.client = :client OR f.owner = :owner AND :waits = 1 OR p.alive_until > {now})
          ORDER BY f.ticket LIMIT 1)
 WHERE m.id = 1 AND coalesce(h.kind, 0) = 0
   AND (m.server <> s.server

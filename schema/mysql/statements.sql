@@ -1311,6 +1311,8 @@ SELECT 0, {BROKEN} FROM {broken} b WHERE b.ns = :ns AND b.name = :name AND b.tok
 -- waiters costs the others one offer, not one for each.
 -- Waiters that are passed over lose their place, and queue anew when they find out. Those are all before the first one
 -- that lives.
+-- A waiter that comes with an owner whose row in the queue is of a client that is dead takes that place: its program was
+-- started again. The row (@sqlock_kept) is made anew, with the same ticket. While that client lives, it keeps the place.
 -- The row may have been deleted while there were waiters, and made anew: tickets go on behind theirs.
 -- During its grace after a loss a waiter is offered nothing, and no other before it.
 -- :waits = 0: not to be queued; but whoever finds the lock free with waiters passes it on.
@@ -1363,19 +1365,24 @@ WHERE e.ns = :ns AND e.name = :name AND e.token = IF(@sqlock_own OR @sqlock_free
 SELECT {waiter_of}
 INTO {waiter_into}
 FROM {waiter} w FORCE INDEX (PRIMARY) LEFT JOIN {client} p FORCE INDEX (PRIMARY) ON p.id = w.client
-WHERE w.ns = IF(@sqlock_free, :ns, NULL) AND w.name = :name AND NOT (w.client <=> @sqlock_late)
-  AND (w.client = :client OR {living})
+WHERE w.ns = IF(@sqlock_free, :ns, NULL) AND w.name = :name
+  AND (w.ticket = IF(:waits = 1 AND @sqlock_unlike IS NULL, @sqlock_mine, NULL)
+       OR NOT (w.client <=> @sqlock_late) AND (w.client = :client OR {living}))
 ORDER BY w.ns, w.name, w.ticket LIMIT 1;
-SET @sqlock_act = CASE WHEN @sqlock_open = 0 THEN 0
-                       WHEN @sqlock_own OR @sqlock_to IS NULL OR @sqlock_to = :owner THEN 1
-                       WHEN @sqlock_t < @sqlock_to_grace THEN 0
-                       ELSE 2 END;
-SELECT @sqlock_floor IS NOT NULL AND @sqlock_act <> 1 AND @sqlock_mine IS NULL AND :waits = 1 AND @sqlock_unlike IS NULL,
-       @sqlock_act <> 1 AND @sqlock_mine IS NULL AND @sqlock_unlike IS NOT NULL,
+SELECT CASE WHEN @sqlock_open = 0 THEN 0
+            WHEN @sqlock_own OR @sqlock_to IS NULL OR @sqlock_to = :owner THEN 1
+            WHEN @sqlock_t < @sqlock_to_grace THEN 0
+            ELSE 2 END,
+       (SELECT MAX(w.ticket) FROM {waiter} w FORCE INDEX (PRIMARY) LEFT JOIN {client} p FORCE INDEX (PRIMARY) ON p.id = w.client
+        WHERE w.ns = :ns AND w.name = :name AND w.ticket = @sqlock_mine AND w.client <> :client
+          AND (w.client <=> @sqlock_late OR NOT {living}))
+INTO @sqlock_act, @sqlock_kept;
+SELECT @sqlock_floor IS NOT NULL AND @sqlock_act <> 1 AND @sqlock_mine <=> @sqlock_kept AND :waits = 1 AND @sqlock_unlike IS NULL,
+       @sqlock_act <> 1 AND @sqlock_mine <=> @sqlock_kept AND @sqlock_unlike IS NOT NULL,
        CAST(IF(@sqlock_act = 0 OR @sqlock_own, 0, COALESCE(@sqlock_head, {last_ticket})) AS SIGNED),
-       CAST(IF(@sqlock_act = 1, COALESCE(@sqlock_mine, 0), 0) AS SIGNED),
+       CAST(COALESCE(CASE WHEN @sqlock_act = 1 THEN @sqlock_mine WHEN :waits = 1 AND @sqlock_unlike IS NULL THEN @sqlock_kept END, 0) AS SIGNED),
        CAST(CASE WHEN @sqlock_act = 1 THEN 0 WHEN :waits = 1 AND @sqlock_unlike IS NULL THEN COALESCE(@sqlock_mine, @sqlock_ticket)
-            ELSE COALESCE(@sqlock_mine, 0) END AS SIGNED),
+            ELSE COALESCE(NULLIF(@sqlock_mine, @sqlock_kept), 0) END AS SIGNED),
        IF(@sqlock_act = 0 OR @sqlock_own AND @sqlock_token > @sqlock_floor, @sqlock_token,
           GREATEST(@sqlock_token, @sqlock_floor) + 1)
 INTO @sqlock_comes, @sqlock_refused, @sqlock_upto, @sqlock_gone, @sqlock_mine, @sqlock_new;
@@ -1387,8 +1394,11 @@ SELECT @sqlock_comes OR EXISTS (SELECT 1 FROM {waiter} w FORCE INDEX (PRIMARY)
           (SELECT COUNT(*) FROM {waiter} w FORCE INDEX (PRIMARY)
            WHERE w.ns = :ns AND w.name = :name AND w.ticket > @sqlock_upto AND w.ticket < @sqlock_mine), 0) + 1
 INTO @sqlock_more, @sqlock_place;
+DELETE {waiter} FROM {waiter} FORCE INDEX (PRIMARY)
+WHERE {waiter}.ns = IF(@sqlock_act > 0 OR @sqlock_comes AND @sqlock_gone > 0, :ns, NULL) AND {waiter}.name = :name
+  AND ({waiter}.ticket <= @sqlock_upto OR {waiter}.ticket = @sqlock_gone);
 INSERT INTO {waiter} (ns, name, ticket, owner, client, ttl, grace, label, since, mode)
-SELECT :ns, :name, @sqlock_ticket, :owner, :client, :ttl, GREATEST(:grace, 0), :label, @sqlock_t, :mode
+SELECT :ns, :name, COALESCE(@sqlock_kept, @sqlock_ticket), :owner, :client, :ttl, GREATEST(:grace, 0), :label, @sqlock_t, :mode
 FROM DUAL WHERE @sqlock_comes;
 UPDATE {lock} FORCE INDEX (PRIMARY) SET
     token = @sqlock_new,
@@ -1406,9 +1416,6 @@ UPDATE {lock} FORCE INDEX (PRIMARY) SET
     idle_since = IF(@sqlock_act = 0, idle_since, NULL), changes = changes + 1,
     waiters = @sqlock_more, next_ticket = IF(@sqlock_more, IF(@sqlock_comes, @sqlock_ticket, next_ticket), 0)
 WHERE ns = IF(@sqlock_act > 0 OR @sqlock_comes, :ns, NULL) AND name = :name;
-DELETE {waiter} FROM {waiter} FORCE INDEX (PRIMARY)
-WHERE {waiter}.ns = IF(@sqlock_act > 0, :ns, NULL) AND {waiter}.name = :name
-  AND ({waiter}.ticket <= @sqlock_upto OR {waiter}.ticket = @sqlock_gone);
 UPDATE {client} SET alive_until = 0 WHERE id = IF(@sqlock_act > 0, @sqlock_late, NULL);
 SELECT 0,
        CASE WHEN @sqlock_act = 1 THEN IF(@sqlock_seats = 0, {DONE}, {TURN})

@@ -1275,6 +1275,8 @@ SELECT 0, {BROKEN} FROM {broken} b WHERE b.ns = :ns AND b.name = :name AND b.tok
 -- waiters costs the others one offer, not one for each.
 -- Waiters that are passed over lose their place, and queue anew when they find out. One whose session has just ended is
 -- only left out: its client may connect again.
+-- A waiter that comes with an owner whose row in the queue is of a client that is dead takes that place: its program was
+-- started again. The row is made anew, with the same ticket. While that client lives, it keeps the place.
 -- The row may have been deleted while there were waiters, and made anew: tickets go on behind theirs.
 -- During its grace after a loss a waiter is offered nothing, and no other before it.
 -- TURN in place of DONE: others may still have seats beside the lock.
@@ -1329,17 +1331,24 @@ WITH q AS (
 ), s AS (
     SELECT k.*, (k.owner = :owner AND k.exp > k.t) IS TRUE AS own,
            (k.owner IS NULL OR k.exp <= k.t) AND NOT k.graced AS free,
-           CASE WHEN k.exp <= k.t AND k.offered = 1 AND k.client <> :client THEN k.client END AS late
+           CASE WHEN k.exp <= k.t AND k.offered = 1 AND k.client <> :client THEN k.client END AS late,
+           CASE WHEN :waits = 1 THEN coalesce({unlike_mode}, CASE WHEN k.unlike
+               AND EXISTS (SELECT 1 FROM {lock} z WHERE {seat} AND z.exp > k.t) THEN k.seats END) END AS unlike_is
     FROM k JOIN q ON q.changes = k.changes
+), o AS (
+    SELECT w.ticket, w.client <> :client AND ((w.client = s.late) IS TRUE
+               OR NOT EXISTS (SELECT 1 FROM {client} p WHERE p.id = w.client AND {living})) AS dead
+    FROM s JOIN {waiter} w ON w.ns = s.ns AND w.name = s.name AND w.owner = :owner
 ), f AS (
     SELECT 1 FROM {lock} l WHERE (l.ns, l.name) = (SELECT s.ns, s.name FROM s WHERE s.own OR s.free)
     FOR UPDATE SKIP LOCKED
 ), h AS (
     SELECT f.ticket, f.owner, f.client, f.ttl, f.label, f.grace
-    FROM s CROSS JOIN LATERAL (
+    FROM s LEFT JOIN o ON o.dead AND :waits = 1 AND s.unlike_is IS NULL CROSS JOIN LATERAL (
         SELECT w.ticket, w.owner, w.client, w.ttl, w.label, w.grace FROM {waiter} w
-        WHERE w.ns = s.ns AND w.name = s.name AND (w.client = s.late) IS NOT TRUE
-          AND (w.client = :client OR EXISTS (SELECT 1 FROM {client} p WHERE p.id = w.client AND {living}))
+        WHERE w.ns = s.ns AND w.name = s.name
+          AND (w.ticket = o.ticket OR (w.client = s.late) IS NOT TRUE
+               AND (w.client = :client OR EXISTS (SELECT 1 FROM {client} p WHERE p.id = w.client AND {living})))
         ORDER BY w.ns, w.name, w.ticket LIMIT 1) f
     WHERE s.free
 ), d AS (
@@ -1349,11 +1358,9 @@ WITH q AS (
                 WHEN s.own OR h.owner IS NULL OR h.owner = :owner THEN 1
                 WHEN s.t < (s.lost_at + least(s.longest, h.grace)) THEN 0
                 ELSE 2 END AS act,
-           (SELECT w.ticket FROM {waiter} w WHERE w.ns = s.ns AND w.name = s.name AND w.owner = :owner) AS mine,
-           CASE WHEN :waits = 1 THEN coalesce({unlike_mode}, CASE WHEN s.unlike
-               AND EXISTS (SELECT 1 FROM {lock} z WHERE {seat} AND z.exp > s.t) THEN s.seats END) END AS unlike_is,
+           CASE WHEN NOT o.dead THEN o.ticket END AS mine, CASE WHEN o.dead THEN o.ticket END AS kept,
            greatest(s.next_ticket, (SELECT max(w.ticket) FROM {waiter} w WHERE w.ns = s.ns AND w.name = s.name)) + 1 AS ticket
-    FROM s LEFT JOIN h ON true
+    FROM s LEFT JOIN h ON true LEFT JOIN o ON true
 ), e AS (
     SELECT d.*, d.act <> 1 AND d.mine IS NULL AND :waits = 1 AND d.unlike_is IS NULL AS comes,
            d.act <> 1 AND d.mine IS NULL AND d.unlike_is IS NOT NULL AS refused,
@@ -1363,20 +1370,22 @@ WITH q AS (
     SELECT w.ticket
     FROM e JOIN {waiter} w ON w.ns = e.ns AND w.name = e.name LEFT JOIN {client} p ON p.id = w.client
     WHERE w.ticket <= e.upto AND (w.ticket = e.h_ticket OR w.client = e.late OR (p.alive_until > e.t) IS NOT TRUE)
-       OR e.act = 1 AND w.owner = :owner
+       OR (e.act = 1 OR e.comes) AND w.owner = :owner
 ), r AS (
     SELECT CASE WHEN e.comes OR EXISTS (SELECT 1 FROM {waiter} w WHERE w.ns = e.ns AND w.name = e.name
                     AND w.ticket <> ALL (ARRAY(SELECT g.ticket FROM g))) THEN 1 ELSE 0 END AS more,
            CASE WHEN e.act <> 1 AND (e.comes OR e.mine IS NOT NULL) THEN 1 + (SELECT count(*)
                     FROM {waiter} w JOIN {client} p ON p.id = w.client
                     WHERE w.ns = e.ns AND w.name = e.name AND w.ticket <> ALL (ARRAY(SELECT g.ticket FROM g))
-                      AND w.ticket < coalesce(e.mine, {last_ticket}) AND (w.client = :client OR {living})) END AS place
+                      AND w.ticket < coalesce(e.mine, e.kept, {last_ticket}) AND (w.client = :client OR {living})) END AS place
     FROM e
 ), x AS (
     DELETE FROM {waiter} w USING e, g WHERE w.ns = e.ns AND w.name = e.name AND w.ticket = g.ticket
+    RETURNING w.ticket
 ), a AS (
     INSERT INTO {waiter} (ns, name, ticket, owner, client, ttl, grace, label, since, mode)
-    SELECT e.ns, e.name, e.ticket, :owner, :client, :ttl, greatest(:grace, 0), :label, e.t, :mode FROM e
+    SELECT e.ns, e.name, coalesce(x.ticket, e.ticket), :owner, :client, :ttl, greatest(:grace, 0), :label, e.t, :mode
+    FROM e LEFT JOIN x ON x.ticket = e.kept
     WHERE e.comes AND CASE WHEN e.act = 0 THEN {unwaited} ELSE true END
 ), z AS (
     UPDATE {client} p SET alive_until = 0

@@ -37,13 +37,17 @@
 -- :define last_ticket 9223372036854775807
 -- 1: there are waiters.
 -- :define queued EXISTS (SELECT 1 FROM {waiter} w WHERE w.ns = :ns AND w.name = :name)
+-- :owner has a place in the queue, and its client lives.
+-- :define in_queue EXISTS (SELECT 1 FROM {waiter} w LEFT JOIN {client} p ON p.id = w.client WHERE w.ns = :ns AND w.name = :name AND w.owner = :owner AND (w.client = :client OR p.alive_until > {now}))
 -- The mode that the first waiter who lives wants, if it does not go with :mode: all go together that wait at the same
 -- time. Slots go with as many slots, and all else goes together.
 -- :define unlike_mode (SELECT CASE WHEN max(w.mode, 0) <> max(:mode, 0) THEN w.mode END FROM {waiter} w LEFT JOIN {client} p ON p.id = w.client WHERE w.ns = :ns AND w.name = :name AND (w.client = :client OR p.alive_until > {now}) ORDER BY w.ticket LIMIT 1)
 -- The same of those who have seats beside the lock h.
 -- :define seats_mode CASE WHEN h.seats <> 0 AND max(h.seats, 0) <> max(:mode, 0) AND EXISTS (SELECT 1 FROM {lock} s WHERE {seats} AND {seated}) THEN h.seats END
 -- An owner that is to be queued for h is not, because of them.
--- :define unlike (:waits = 1 AND coalesce({unlike_mode}, {seats_mode}) IS NOT NULL AND NOT EXISTS (SELECT 1 FROM {waiter} w WHERE w.ns = :ns AND w.name = :name AND w.owner = :owner))
+-- :define unlike (:waits = 1 AND coalesce({unlike_mode}, {seats_mode}) IS NOT NULL AND NOT {in_queue})
+-- :owner may have a place in the queue for h.
+-- :define may_wait :waits = 1 AND h.ns = :ns AND h.name = :name AND h.kind = 0 AND (h.owner = :owner AND h.exp > {now}) IS NOT TRUE AND (h.ended_why <> {ENDED_RELEASED} OR h.ended_owner IS NOT :owner) AND h.withdrawn IS NOT :owner AND {now} * 1000 <= :not_after AND EXISTS (SELECT 1 FROM {meta} WHERE id = 1) AND {unlike_mode} IS NULL AND {seats_mode} IS NULL
 -- The place of :owner in the queue, among those who live. NULL: it is not there.
 -- :define place (SELECT 1 + (SELECT count(*) FROM {waiter} w LEFT JOIN {client} p ON p.id = w.client WHERE w.ns = o.ns AND w.name = o.name AND w.ticket < o.ticket AND (w.client = :client OR p.alive_until > {now})) FROM {waiter} o WHERE o.ns = :ns AND o.name = :name AND o.owner = :owner)
 -- The rows of those who have a seat beside the lock (s): their keys, and a seat's number of its key. Bytes become numbers,
@@ -665,8 +669,10 @@ SELECT 0, {BROKEN} FROM {broken} b WHERE b.ns = :ns AND b.name = :name AND b.tok
 
 -- :block queue
 -- Grants or offers a lock that others wait for, or puts this owner into the queue. Sent after acquire was refused.
--- The first step only reads: while another one holds the lock, a waiter that has its place writes nothing. The second
--- and third steps put this owner into the queue, and the fourth one answers whatever leaves the lock as it is.
+-- The first step only reads: while another one holds the lock, a waiter that has its place writes nothing. The second is
+-- for an owner whose place is of a client that is dead: its program was started again, and takes that place. While that
+-- client lives, it keeps the place.
+-- The third and fourth steps put this owner into the queue, and the fifth one answers whatever leaves the lock as it is.
 -- What is granted must be on the disk. A place or an offer need not be: the acquire that takes an offer up waits for the
 -- disk, and so for what was written before. If the power fails earlier, no one has used the offer's token.
 -- The row may have been deleted while there were waiters, and made anew: tickets go on behind theirs.
@@ -675,7 +681,7 @@ SELECT 0, {BROKEN} FROM {broken} b WHERE b.ns = :ns AND b.name = :name AND b.tok
 -- it must extend it by acquire. An offer that ran out counts its client as dead, until it says again that it lives: a
 -- program with many waiters costs the others one offer, not one for each. Waiters that are passed over lose their
 -- place, and queue anew when they find out.
--- The time limit is checked in the fourth step, under the write lock. The fifth one extends what this owner has got
+-- The time limit is checked in the fifth step, under the write lock. The sixth one extends what this owner has got
 -- already (the same request sent again). Behind that it has the lock only if this request has granted it.
 -- :waits = 0: not to be queued; but whoever finds the lock free with waiters passes it on.
 -- UNLIKE: someone waits, in the queue or with the turn, in a mode that does not go with this one. It is not queued.
@@ -689,19 +695,20 @@ WHERE h.ns = :ns AND h.name = :name
        OR h.owner IS NOT NULL AND h.owner <> :owner AND h.exp > {now}
           AND (h.ended_why <> {ENDED_RELEASED} OR h.ended_owner IS NOT :owner) AND h.withdrawn IS NOT :owner
           AND {now} * 1000 <= :not_after AND :grace IS NOT NULL
-          AND (:waits = 0 OR h.waiters <> 0 AND EXISTS (
-              SELECT 1 FROM {waiter} w WHERE w.ns = :ns AND w.name = :name AND w.owner = :owner)));
+          AND (:waits = 0 OR h.waiters <> 0 AND {in_queue}));
+-- :step write
+UPDATE {waiter} AS o
+SET client = :client, ttl = :ttl / 1000, grace = max(:grace, 0) / 1000, label = :label, since = {now}, mode = :mode
+FROM {lock} h
+WHERE o.ns = :ns AND o.name = :name AND o.owner = :owner AND o.client <> :client AND {may_wait}
+  AND (h.offered = 1 AND h.exp <= {now} AND h.client = o.client
+       OR NOT EXISTS (SELECT 1 FROM {client} p WHERE p.id = o.client AND p.alive_until > {now}));
 -- :step write
 INSERT INTO {waiter} (ns, name, ticket, owner, client, ttl, grace, label, since, mode)
 SELECT h.ns, h.name, max(h.next_ticket, {last_queued}) + 1, :owner, :client, :ttl / 1000, max(:grace, 0) / 1000, :label, {now},
        :mode
 FROM {lock} h
-WHERE :waits = 1 AND h.ns = :ns AND h.name = :name AND h.kind = 0
-  AND (h.owner = :owner AND h.exp > {now}) IS NOT TRUE
-  AND (h.ended_why <> {ENDED_RELEASED} OR h.ended_owner IS NOT :owner) AND h.withdrawn IS NOT :owner
-  AND {now} * 1000 <= :not_after AND EXISTS (SELECT 1 FROM {meta} WHERE id = 1)
-  AND NOT EXISTS (SELECT 1 FROM {waiter} w WHERE w.ns = :ns AND w.name = :name AND w.owner = :owner)
-  AND {unlike_mode} IS NULL AND {seats_mode} IS NULL;
+WHERE {may_wait} AND NOT EXISTS (SELECT 1 FROM {waiter} w WHERE w.ns = :ns AND w.name = :name AND w.owner = :owner);
 -- :step write
 UPDATE {lock} SET waiters = 1, next_ticket = max(next_ticket, {last_queued}), changes = changes + 1
 WHERE ns = :ns AND name = :name AND (changes() = 1 OR waiters = 0 AND :waits = 1 AND {queued});

@@ -275,6 +275,78 @@ TEST_IF(PROCESSES | FORKS, test_P23_stopped_waiter_costs_one_offer_and_a_beat_af
     lose_the_first_in_line(w, SIGSTOP, true);
 }
 
+static const unsigned char known_owner[SQLOCK_OWNER_SIZE] = "an owner of mine";
+
+static int wait_with_owner(void *arg)
+{
+    sqlock_acquire_opts o = wait_opts(60000, 0, 0);
+    sqlock_lock *lock = NULL;
+    sqlock *m = NULL;
+    char byte;
+
+    (void)arg;
+    o.owner = known_owner;
+    assert_int_equal(read(family.go[0], &byte, 1), 1);
+    ok(open_here(family.w, NULL, &m, &said));
+    return -sqlock_acquire(m, "nightly", &o, &lock, &said);
+}
+
+static int find_again(const sqlock_waiter *waiter, void *found)
+{
+    if (strstr(waiter->label, "again") != NULL)
+        *(int64_t *)found = waiter->place;
+    return 0;
+}
+
+/* Its place, as its own program has it: not as one that died. */
+static int64_t place_of_again(sqlock *m)
+{
+    int64_t found = 0;
+
+    ok(sqlock_list_waiters(m, "nightly", find_again, &found, &said));
+    return found;
+}
+
+/* Its program died while it waited, and was started again. It waits with the same owner, and
+ * another one comes behind it. */
+TEST_IF(PROCESSES | FORKS, test_P21_owner_that_comes_back_keeps_its_place)
+{
+    static struct waiter again, behind; /* their threads still write to them if this fails */
+    sqlock_lock *lock;
+    int64_t released;
+    pid_t first;
+    sqlock *m;
+
+    family.w = w;
+    assert_int_equal(pipe(family.go), 0);
+    first = child_start(wait_with_owner, NULL);
+    m = open_manager(w, NULL);
+    lock = take(m, "nightly");
+    assert_int_equal(write(family.go[1], "", 1), 1);
+    assert_soon(n_waiting_for(m, "nightly") == 1, patience_ms(5000));
+    end_between_transactions(w, first, SIGKILL);
+    child_wait(first, patience_ms(5000));
+    again = (struct waiter){.m = open_manager(w, NULL), .name = "nightly"};
+    again.opts = wait_opts(60000, 0, 0);
+    again.opts.owner = known_owner;
+    again.opts.label = "again";
+    wait_start(&again);
+    sleep_ms(100); /* MariaDB and a file do not know yet that the first one is dead */
+    queue_up(&behind, open_manager(w, NULL), 60000);
+    assert_soon(place_of_again(m) == 1, patience_ms(6000));
+    assert_int_equal(n_waiting_for(m, "nightly"), 2);
+    released = now_us();
+    give(lock);
+    served(&again);
+    assert_between(0, again.ended_us - released, (OFFER_MS - 300) * INT64_C(1000));
+    assert_int_equal(atomic_load(&behind.ended), 0);
+    give(again.lock);
+    served(&behind);
+    give(behind.lock);
+    close(family.go[0]);
+    close(family.go[1]);
+}
+
 static atomic_bool cut;
 static atomic_int cut_beats;
 

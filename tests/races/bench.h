@@ -15,7 +15,7 @@
 
 #define MS         INT64_C(1000) /* requests speak of microseconds */
 #define COUNT(a)   (sizeof(a) / sizeof *(a))
-#define MAX_STEPS  10
+#define MAX_STEPS  11
 #define MAX_PARAMS 11
 
 /* One side of a race. Exactly one of them is set. */
