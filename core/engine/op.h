@@ -103,9 +103,9 @@ void op_abandon(sqlock_op *op);
 /* together.c: drive several ops on this thread until all are done, for op_finish(). Requests that
  * are due at the same time go out together, as those of several threads do. A wait that
  * cannot go with others is chosen right before it is sent: first comes what has been due for
- * longest. One that gives a lock back goes on to its end, and the time to do so begins anew with
- * each answer. The ops are of one manager. Without threads the steps drive them, and their requests
- * meet there. */
+ * longest. One that gives a lock back goes on to its end, and a long list has more time for that.
+ * The ops are of one manager. Without threads the steps drive them, and their requests meet
+ * there. */
 void ops_drive_together(sqlock_op *const *ops, size_t n);
 
 /* ops.c: requests of event loops, which the worker drives, or a step. */

@@ -6,6 +6,8 @@
 #include "core/engine/op.h"
 #include "core/engine/queue.h"
 
+#define NAMES_IN_TIME 16 /* as many are given back in a request's time, or it begins anew */
+
 struct member {
     sqlock_op *op;
     int has_request; /* in this round: */
@@ -17,6 +19,7 @@ struct together {
     struct link company; /* of those whose requests wait to be sent */
     int has_waited;      /* one of them has tried for its lock */
     int answered;        /* the last request of those that do not wait for locks */
+    int64_t end;         /* of these, at the latest */
     cond wake;
     size_t n;
     struct member members[];
@@ -92,12 +95,12 @@ static size_t together_leader(const struct together *t)
     return best;
 }
 
-/* A list that gives its locks back goes on for as long as it is answered: what is left would stand
- * for its lease. */
+/* A long list that gives its locks back goes on while it is answered: what is left would stand for
+ * its lease. */
 static void together_extend(const struct together *t, sqlock_op *op, int64_t now)
 {
     if (t->answered && !op_waits(op))
-        op->deadline = time_max(op->deadline, now + t->m->request_us);
+        op->deadline = time_max(op->deadline, time_min(now + t->m->request_us, t->end));
 }
 
 /* Who waits for this lock gets it before the next one is given back. */
@@ -154,6 +157,7 @@ static struct together *together_new(sqlock_op *const *ops, size_t n)
         return NULL;
     t->m = ops[0]->m;
     t->n = n;
+    t->end = ops[0]->begun + t->m->request_us * (1 + (int64_t)n / NAMES_IN_TIME);
     list_init(&t->company);
     cond_init(&t->wake);
     for (size_t i = 0; i < n; i++) {

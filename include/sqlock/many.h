@@ -59,7 +59,7 @@ SQLOCK_API SQLOCK_CHECKED int sqlock_acquire_all(sqlock *m, const char *const *n
 
 /* sqlock_lock_end() for n locks of one manager: release them, free the handles and set them to NULL.
  * NULLs among them are allowed, and no handle twice. out_codes[i], if out_codes is not NULL, is what sqlock_lock_end() would
- * have returned. It goes on as long as the database answers, and ends request_ms behind the last answer at the latest.
+ * have returned. It takes request_ms at most, and as much again for each 16 of them while the database answers.
  * (A manager without threads has request_ms for all of them.)
  * Returns: 0, or the first code that is not 0, with its error. Nothing was sent, and the handles stay,
  *          after SQLOCK_EINVAL (they are of several managers), SQLOCK_EFORK, or SQLOCK_ESTATE (from a

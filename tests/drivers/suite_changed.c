@@ -112,8 +112,8 @@ TEST(test_second_change_of_a_lock_is_refused_and_has_no_op, m, other)
 /* P7: renewals go on while the database does not answer to the change. */
 TEST(test_P7_lease_is_renewed_while_its_mode_cannot_change)
 {
-    sqlock *m = open_with(w, with.request_ms = patience_ms(1500));
-    sqlock_lock *lock = take_for(m, "door", patience_ms(600), 0);
+    sqlock *m = open_with(w, with.request_ms = patience_ms(3000));
+    sqlock_lock *lock = take_for(m, "door", patience_ms(1200), 0);
     int code;
 
     spy_hold_back(SQLOCK_STMT_SEAT, INT32_MAX);
