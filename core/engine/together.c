@@ -96,10 +96,10 @@ static size_t together_leader(const struct together *t)
 }
 
 /* A long list that gives its locks back goes on while it is answered: what is left would stand for
- * its lease. */
+ * its lease. So the time of each one begins with its first request. */
 static void together_extend(const struct together *t, sqlock_op *op, int64_t now)
 {
-    if (t->answered && !op_waits(op))
+    if (t->answered && op->tries == 0 && !op_waits(op))
         op->deadline = time_max(op->deadline, time_min(now + t->m->request_us, t->end));
 }
 
@@ -110,7 +110,6 @@ static void together_go_on(struct together *t, struct member *member)
     int64_t now;
 
     while (!op->done && !op_waits(op) && op->next_at <= (now = sqlock_now_us())) {
-        together_extend(t, op, now);
         if (op_end_if_over(op, now) || !op_choose(op, now, &member->attempt))
             return;
         t->answered = op_request(op, now);
