@@ -221,6 +221,7 @@ TEST_AFTER(begin_pairs, test_P24_all_or_none_waits_for_the_seats_beside_an_offer
     assert_int_not_equal(sqlock_op_finish(op, &none, &said), 0);
     sqlock_lock_free(none);
     sleep_ms(200);
+    assert_soon(is_free(other, "right"), patience_ms(2000)); /* it has given it back by then */
     for (int i = 0; i < 5; i++) {
         assert_true(is_free(other, "right"));
         sleep_ms(50);
