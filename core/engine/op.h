@@ -108,6 +108,11 @@ void op_abandon(sqlock_op *op);
  * there. */
 void ops_drive_together(sqlock_op *const *ops, size_t n);
 
+/* report.c: of an op that is done, for op_finish(). err may be NULL. m->mu is held for the first.
+ */
+void op_give_error(sqlock_error *err, const sqlock_op *op);
+void op_give_holder(sqlock_holder *out, const sqlock_op *op);
+
 /* ops.c: requests of event loops, which the worker drives, or a step. */
 
 /* Hand op to the worker, or to the steps. */

@@ -225,6 +225,20 @@ static void end_between_transactions(struct world *w, pid_t pid, int signal)
     w->q->app->close(app);
 }
 
+/* A child that waits for the lock of m, which is opened after the fork. */
+static pid_t wait_in_child(struct world *w, int (*waits)(void *arg), sqlock **m, sqlock_lock **lock)
+{
+    pid_t child;
+
+    family.w = w;
+    assert_int_equal(pipe(family.go), 0);
+    child = child_start(waits, NULL);
+    *m = open_manager(w, NULL);
+    *lock = take(*m, "nightly");
+    assert_int_equal(write(family.go[1], "", 1), 1);
+    return child;
+}
+
 /* The holder releases the lock, or it is broken. */
 static void lose_the_first_in_line(struct world *w, int signal, bool broken)
 {
@@ -234,12 +248,7 @@ static void lose_the_first_in_line(struct world *w, int signal, bool broken)
     pid_t first;
     sqlock *m;
 
-    family.w = w;
-    assert_int_equal(pipe(family.go), 0);
-    first = child_start(wait_behind, NULL);
-    m = open_manager(w, NULL);
-    lock = take(m, "nightly");
-    assert_int_equal(write(family.go[1], "", 1), 1);
+    first = wait_in_child(w, wait_behind, &m, &lock);
     sleep_ms(1000);
     queue_up(&t, open_manager(w, NULL), 60000);
     end_between_transactions(w, first, signal);
@@ -317,12 +326,7 @@ TEST_IF(PROCESSES | FORKS, test_P21_owner_that_comes_back_keeps_its_place)
     pid_t first;
     sqlock *m;
 
-    family.w = w;
-    assert_int_equal(pipe(family.go), 0);
-    first = child_start(wait_with_owner, NULL);
-    m = open_manager(w, NULL);
-    lock = take(m, "nightly");
-    assert_int_equal(write(family.go[1], "", 1), 1);
+    first = wait_in_child(w, wait_with_owner, &m, &lock);
     assert_soon(n_waiting_for(m, "nightly") == 1, patience_ms(5000));
     end_between_transactions(w, first, SIGKILL);
     child_wait(first, patience_ms(5000));
