@@ -1,6 +1,5 @@
 /* Ops, which make requests until they are done: their life, their deadline, their retries. */
 #include <assert.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "core/engine/leavers.h"

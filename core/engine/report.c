@@ -1,4 +1,5 @@
 /* What an op reports to its caller: why it failed, and who is in the way. */
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
