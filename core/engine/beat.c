@@ -46,7 +46,7 @@ void beat_soon(sqlock *m, int64_t now)
  * to leave have left, so whoever is unknown is one. */
 static void beat_read_row(sqlock *m, const sqlock_rows *rows, size_t row, int64_t sent, int ghosts)
 {
-    int64_t left = rows_int(rows, row, SQLOCK_COL_LEFT, INT64_MIN), due;
+    int64_t left = rows_int(rows, row, SQLOCK_COL_LEFT, INT64_MIN), number, due;
     size_t len = 0, ns_len = 0, name_len = 0;
     const void *owner = rows_bytes(rows, row, SQLOCK_COL_BEAT_OWNER, &len);
     const void *ns = rows_bytes(rows, row, SQLOCK_COL_BEAT_NS, &ns_len);
@@ -61,7 +61,10 @@ static void beat_read_row(sqlock *m, const sqlock_rows *rows, size_t row, int64_
         return;
     }
     line_queue(p);
-    p->number = rows_int(rows, row, SQLOCK_COL_BEAT_PLACE, time_max(p->number, 2));
+    if ((number = rows_int(rows, row, SQLOCK_COL_BEAT_PLACE, 0)) > 0)
+        line_number(p, number);
+    else
+        p->number = time_max(p->number, 2);
     p->since = p->since != 0 ? p->since : sent;
     p->seen = 1;
     due = place_due(p, left < 0 ? sent : sent + left, op_last_try(p->op));

@@ -76,11 +76,24 @@ int line_join(struct place *p, int alone)
     return 1;
 }
 
+/* The latest answer is right. When the first one has gone, the next answer says who it is now. */
+void line_number(struct place *p, int64_t number)
+{
+    struct line *l = p->line;
+
+    if (l->first == p)
+        l->first = NULL;
+    p->number = number;
+    if (number > 0 && (l->first == NULL || number <= l->first->number))
+        l->first = p;
+}
+
 void line_part(struct place *p)
 {
     struct line *l = p->line;
 
     line_queue(p);
+    line_number(p, 0);
     line_waits_for_seats(p, 0);
     p->line = NULL;
     if (--l->n > 0)

@@ -12,6 +12,7 @@ struct line {
     struct link alone;        /* struct place.in_line; who came first is first */
     size_t n;                 /* of all that wait */
     int64_t passing;          /* until then the answer of a PASS is awaited; 0: of none */
+    struct place *first;      /* the one with the lowest number; NULL: no number is known */
     struct place *for_seats;  /* has the turn, and sleeps until seats are empty; NULL: no one */
     size_t ns_len, name_len;
     char ns[]; /* and name */
@@ -23,6 +24,8 @@ uint64_t line_key(const char *ns, size_t ns_len, const char *name, size_t name_l
 struct line *line_of(const sqlock_lock *lock);
 /* p comes, to wait there alone or not. Returns 0 if there is no memory. */
 int line_join(struct place *p, int alone);
+/* The database says which number p has. 0: none. */
+void line_number(struct place *p, int64_t number);
 /* p goes. */
 void line_part(struct place *p);
 /* p waits alone no more: it is in the queue, or will be. */

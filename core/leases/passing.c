@@ -120,7 +120,7 @@ static void passing_tell(sqlock_op *op, const struct answer *a, const sqlock_loc
         p->sent = 0;
     } else if (!granted) {
         line_queue(p);
-        p->number = a->place;
+        line_number(p, a->place);
         p->since = a->place > 0 ? a->received : 0;
         if (a->place == 0)
             place_call(p);

@@ -251,7 +251,8 @@ int seats_wait(sqlock_op *op, int64_t left, int64_t now)
         p->called = 0;
         pause = time_min(pause, LOOK_LEAST_US);
     } else if (p != NULL) {
-        p->since = p->number = 0; /* it is in the queue no more */
+        p->since = 0; /* it is in the queue no more */
+        line_number(p, 0);
         line_waits_for_seats(p, 1);
         op->parked = 1;
     }

@@ -134,7 +134,7 @@ void waiting_answered(sqlock_op *op, const struct answer *a, int64_t now)
     queue_call(op->lock, a, now);
     if (p == NULL)
         return;
-    p->number = a->place;
+    line_number(p, a->place);
     p->since = a->place > 0 ? a->received : 0;
     if (a->place > 0)
         op->acquire.unlike_at = 0;
@@ -147,8 +147,8 @@ static int waiting_looks_later(sqlock_op *op, int64_t last, int64_t now)
     return 1;
 }
 
-/* The next in line looks when the lease in the way ends, and some behind it a moment later. Others
- * are called, or find out at a beat. */
+/* The next in line looks when the lease in the way ends, and the first of each manager's a moment
+ * later. Others are called, or find out at a beat. */
 int waiting_in_queue(sqlock_op *op, int64_t left, int queued, int64_t last, int64_t now)
 {
     struct place *p = op->in_queue;

@@ -218,6 +218,25 @@ static int wait_behind(void *arg)
     return -sqlock_acquire(m, "nightly", &o, &lock, &said);
 }
 
+enum { CROWD = 100 };
+
+static int wait_as_crowd(void *arg)
+{
+    sqlock_acquire_opts o = wait_opts(60000, 0, 0);
+    sqlock *m = NULL;
+    char byte;
+
+    (void)arg;
+    assert_int_equal(read(family.go[0], &byte, 1), 1);
+    ok(open_here(family.w, NULL, &m, &said));
+    for (int i = 0; i < CROWD; i++) {
+        sqlock_op *op;
+
+        ok(sqlock_acquire_start(m, "nightly", &o, &op, &said));
+    }
+    return pause();
+}
+
 /* Where a transaction keeps all others out, one that was stopped within its own would do so until
  * it goes on (docs/promises.md). */
 static void end_between_transactions(struct world *w, pid_t pid, int signal)
@@ -252,8 +271,9 @@ static pid_t wait_in_child(struct world *w, int (*waits)(void *arg), sqlock **m,
     return child;
 }
 
-/* The holder releases the lock, or it is broken. */
-static void lose_the_first_in_line(struct world *w, int signal, bool broken)
+/* The holder releases the lock, or it is broken. The child has n places. */
+static void lose_the_first_in_line(struct world *w, int (*waits)(void *arg), int n, int signal,
+                                   bool broken)
 {
     sqlock_lock *lock;
     int64_t released;
@@ -261,8 +281,9 @@ static void lose_the_first_in_line(struct world *w, int signal, bool broken)
     pid_t first;
     sqlock *m;
 
-    first = wait_in_child(w, wait_behind, &m, &lock);
-    sleep_ms(1000);
+    first = wait_in_child(w, waits, &m, &lock);
+    assert_soon(n_waiting_for(m, "nightly") == n, patience_ms(10000));
+    sleep_ms(500);
     queue_up(&t, open_manager(w, NULL), 60000);
     end_between_transactions(w, first, signal);
     released = now_us();
@@ -283,18 +304,24 @@ static void lose_the_first_in_line(struct world *w, int signal, bool broken)
 
 TEST_IF(PROCESSES | FORKS, test_P23_killed_waiter_costs_one_offer)
 {
-    lose_the_first_in_line(w, SIGKILL, false);
+    lose_the_first_in_line(w, wait_behind, 1, SIGKILL, false);
 }
 
 TEST_IF(PROCESSES | FORKS, test_P23_stopped_waiter_costs_one_offer)
 {
-    lose_the_first_in_line(w, SIGSTOP, false);
+    lose_the_first_in_line(w, wait_behind, 1, SIGSTOP, false);
+}
+
+/* Who is behind is the first of its own manager's, and looks soon after the offer has run out. */
+TEST_IF(PROCESSES | FORKS, test_P23_stopped_program_with_many_waiters_costs_one_offer)
+{
+    lose_the_first_in_line(w, wait_as_crowd, CROWD, SIGSTOP, false);
 }
 
 /* No one offers the lock then: who is behind finds out at its next beat. */
 TEST_IF(PROCESSES | FORKS, test_P23_stopped_waiter_costs_one_offer_and_a_beat_after_a_break)
 {
-    lose_the_first_in_line(w, SIGSTOP, true);
+    lose_the_first_in_line(w, wait_behind, 1, SIGSTOP, true);
 }
 
 static const unsigned char known_owner[SQLOCK_OWNER_SIZE] = "an owner of mine";
