@@ -142,6 +142,14 @@ static int print_outcome(const struct job *job, const struct victim *v, const ch
     return output_end();
 }
 
+/* Since it was listed. */
+static int break_came_late(const struct job *job, const struct victim *v)
+{
+    int rc = print_outcome(job, v, "already gone");
+
+    return rc == 0 && job->token > 0 ? EXIT_NO : rc;
+}
+
 static int break_all(const struct job *job, sqlock *m)
 {
     sqlock_error err = {0};
@@ -160,7 +168,7 @@ static int break_all(const struct job *job, sqlock *m)
         else if (rc == SQLOCK_EGUARDED && !(err.flags & SQLOCK_RETRY)) /* it is done */
             rc = print_outcome(job, v, "broken; an open transaction still guards the name");
         else if (rc == SQLOCK_ELOST)
-            rc = print_outcome(job, v, "already gone");
+            rc = break_came_late(job, v);
         else
             rc = fail_with(rc, &err);
     }
