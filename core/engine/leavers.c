@@ -14,11 +14,14 @@
 #define FAILED_US   INT64_C(250000)  /* until the next try, where no server answered, */
 #define READONLY_US INT64_C(1000000) /* or it may only be read */
 
-/* Who waits no more, but may have a place in a queue. */
+/* Who waits no more, but may have a place in a queue. Or a grant that no one wants. */
 struct leaver {
     struct link in_leavers; /* of queue.leavers */
+    int64_t token;          /* of the grant; 0: none, it leaves a queue */
     int gives;              /* what it gives back of what it was given, GIVES_... */
     int unanswered;         /* so often its request to leave found no lock */
+    bool seat;              /* the grant is a seat, and the name its row's */
+    bool passes;            /* others wait for what was granted */
     unsigned char owner[SQLOCK_OWNER_SIZE];
     size_t ns_len, name_len;
     const char *name; /* behind ns, both without a NUL */
@@ -62,8 +65,10 @@ static void leavers_put(sqlock *m, struct leaver *l, const void *ns, size_t ns_l
                         const unsigned char owner[SQLOCK_OWNER_SIZE], int gives)
 {
     list_init(&l->in_leavers);
+    l->token = 0;
     l->gives = gives;
     l->unanswered = 0;
+    l->seat = l->passes = false;
     memcpy(l->owner, owner, sizeof l->owner);
     l->ns_len = ns_len;
     l->name_len = name_len;
@@ -86,19 +91,40 @@ void leavers_add(void *room, const sqlock_lock *lock, int gives)
                 gives);
 }
 
-void leavers_take_out(sqlock *m, const void *ns, size_t ns_len, const void *name, size_t name_len,
-                      const unsigned char owner[SQLOCK_OWNER_SIZE], int gives)
+/* NULL: no memory. It costs others an offer, and its lease runs out. */
+static struct leaver *leavers_new(sqlock *m, const void *ns, size_t ns_len, const void *name,
+                                  size_t name_len, const unsigned char owner[SQLOCK_OWNER_SIZE],
+                                  int gives)
 {
     struct leaver *l = sqlock_mem_alloc(sizeof *l + ns_len + name_len);
 
-    if (l != NULL) /* else it costs others an offer, and its lease runs out */
+    if (l != NULL)
         leavers_put(m, l, ns, ns_len, name, name_len, owner, gives);
+    return l;
+}
+
+void leavers_take_out(sqlock *m, const void *ns, size_t ns_len, const void *name, size_t name_len,
+                      const unsigned char owner[SQLOCK_OWNER_SIZE], int gives)
+{
+    leavers_new(m, ns, ns_len, name, name_len, owner, gives);
 }
 
 void leavers_give_back(const sqlock_lock *lock)
 {
     leavers_take_out(lock->m, lock->ns, lock->ns_len, lock->name, lock->name_len, lock->owner,
                      leavers_give(lock));
+}
+
+void leavers_pass_turn(const sqlock_lock *lock, int64_t token)
+{
+    sqlock *m = lock->m;
+    struct leaver *l = leavers_new(m, lock->ns, lock->ns_len, lock->name, lock->name_len,
+                                   lock->owner, leavers_give(lock));
+
+    if (l != NULL && texts_has(m->texts, SQLOCK_STMT_PASS, NULL) == 0) {
+        l->token = token;
+        l->passes = true;
+    }
 }
 
 static uint64_t leaver_key(const struct leaver *l)
@@ -138,32 +164,69 @@ static void leavers_notify(sqlock *m, const struct leaver *left, const struct an
     rows_end(&rows);
 }
 
+/* Its place goes, or the grant is released. There is no next one in this manager to pass that on
+ * to, so nothing is said of its lease. */
+static void leaver_send(sqlock *m, const struct leaver *l, sqlock_rows *rows, sqlock_error *err)
+{
+    const sqlock_value ns = value_bytes(l->ns, l->ns_len), name = value_bytes(l->name, l->name_len),
+                       owner = value_bytes(l->owner, sizeof l->owner), token = value_int(l->token),
+                       client = value_bytes(m->queue.client, sizeof m->queue.client),
+                       none = {.type = SQLOCK_NULL}, no_text = value_bytes("", 0),
+                       no = value_int(0);
+    const sqlock_value leave[] = {ns, name, owner, value_int(l->gives)};
+    const sqlock_value release[] = {ns, name, owner, token, value_int(l->seat)};
+    const sqlock_value pass[] = {ns, name, owner, token, none, no, no, no_text, client, no, no};
+    int64_t sent;
+
+    if (l->token == 0)
+        queue_send(m, POOL_RENEWALS, SQLOCK_STMT_LEAVE, leave, rows, &sent, err);
+    else if (l->passes)
+        queue_send(m, POOL_RENEWALS, SQLOCK_STMT_PASS, pass, rows, &sent, err);
+    else
+        queue_send(m, POOL_RENEWALS, SQLOCK_STMT_RELEASE, release, rows, &sent, err);
+}
+
+/* Others wait for the grant; or the turn has another token, and goes with all that its owner has
+ * in the lock's own row. Returns 1 if another request does the same. */
+static int leaver_asks_again(struct leaver *l, const struct answer *a)
+{
+    if (l->token == 0 || a->outcome == SQLOCK_OUT_NONE || a->outcome == SQLOCK_OUT_SKIPPED ||
+        a->outcome == SQLOCK_OUT_DONE)
+        return 0;
+    if (a->outcome == SQLOCK_OUT_QUEUED && !l->passes) {
+        l->passes = true;
+        return 1;
+    }
+    l->token = 0;
+    return l->gives != GIVES_NOTHING;
+}
+
 /* Returns when to try again. TIME_NEVER: it has left, or never can. While no server answers it
  * stays in the list: a place that no one wants would cost others an offer. If its owner waits again
- * by now, the place in the database is that wait's. */
+ * by now, the place or the turn in the database is that wait's. */
 static int64_t leaver_leave(sqlock *m, struct leaver *l)
 {
     struct place *again = queue_find(m, l->ns, l->ns_len, l->name, l->name_len, l->owner);
-    sqlock_value values[] = {value_bytes(l->ns, l->ns_len), value_bytes(l->name, l->name_len),
-                             value_bytes(l->owner, sizeof l->owner), value_int(l->gives)};
     sqlock_error err = {0};
     struct answer a;
     sqlock_rows rows;
-    int64_t sent;
 
-    if (again != NULL) {
+    if (again != NULL && (l->token == 0 || l->gives != GIVES_NOTHING)) {
         again->sent = 1;
         return TIME_NEVER;
     }
     rows_init(&rows);
-    queue_send(m, POOL_RENEWALS, SQLOCK_STMT_LEAVE, values, &rows, &sent, &err);
+    leaver_send(m, l, &rows, &err);
     answer_clear(&a);
     if (sqlock_rows_count(&rows) > 0)
         answer_read(&rows, 0, &a);
     rows_end(&rows);
-    leavers_notify(m, l, &a);
+    if (a.outcome == SQLOCK_OUT_DONE)
+        leavers_notify(m, l, &a);
     if (err.flags & (SQLOCK_RETRY | SQLOCK_RECONNECT))
         return sqlock_now_us() + (err.code == SQLOCK_EREADONLY ? READONLY_US : FAILED_US);
+    if (leaver_asks_again(l, &a))
+        return 0;
     if (a.outcome == SQLOCK_OUT_SKIPPED ||
         (err.code == 0 && a.outcome == SQLOCK_OUT_NONE && ++l->unanswered < TRIES))
         return sqlock_now_us() + AGAIN_US;
@@ -207,11 +270,20 @@ static int leavers_are_many(const struct queue *q)
     return 0;
 }
 
-/* What it was granted no one will use. */
+/* What it was granted no one will use. By its token, for its owner may have more. */
 static void leavers_end_grant(const sqlock_op *op)
 {
-    if (op->code == 0 && op->gives_lock && !op->m->stopping)
-        leavers_give_back(op->lock);
+    const sqlock_lock *lock = op->lock;
+    struct leaver *l;
+
+    if (op->code != 0 || !op->gives_lock || op->m->stopping)
+        return;
+    l = leavers_new(op->m, lock->ns, lock->ns_len, lock->name, lock->key_len, lock->owner,
+                    GIVES_NOTHING);
+    if (l == NULL)
+        return;
+    l->token = lock->token;
+    l->seat = lock->seat >= 0;
 }
 
 void leavers_end_op(const sqlock_op *op)

@@ -22,6 +22,8 @@ void leavers_take_out(sqlock *m, const void *ns, size_t ns_len, const void *name
                       const unsigned char owner[SQLOCK_OWNER_SIZE], int gives);
 /* The lock was passed on to this one, which waits no more: give it back. */
 void leavers_give_back(const sqlock_lock *lock);
+/* It has a seat of that token, and the turn, which goes to the one that waits next. */
+void leavers_pass_turn(const sqlock_lock *lock, int64_t token);
 /* Someone of this manager's has given the lock up, and what it had is being given back, or was
  * since then. */
 int leavers_had(const sqlock_lock *lock, int64_t since);

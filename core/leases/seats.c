@@ -112,7 +112,7 @@ void seats_unlike(sqlock_op *op, const struct answer *a, int64_t now)
         acquire_behind(op, a, now);
 }
 
-/* The turn was kept, for others wait. It is freed, and the first of them is called. */
+/* The turn was kept, for others wait. */
 static void seats_take(sqlock_op *op, const struct answer *a)
 {
     sqlock_lock *lock = op->lock;
@@ -120,7 +120,7 @@ static void seats_take(sqlock_op *op, const struct answer *a)
     lock_sit(lock, rows_int(a->rows, 0, SQLOCK_COL_SEAT, 0));
     op->acquire.has_turn = 0;
     if (rows_int(a->rows, 0, SQLOCK_COL_KEPT, 0) != 0)
-        leavers_give_back(lock);
+        leavers_pass_turn(lock, a->token);
 }
 
 int seats_answered(sqlock_op *op, const struct answer *a, int64_t now)

@@ -1307,7 +1307,7 @@ SELECT 0, {BROKEN} FROM {broken} b WHERE b.ns = :ns AND b.name = :name AND b.tok
 -- The entry of nt is locked only where the token would change: the holder's guard lets others queue behind it.
 -- A free lock goes to the first waiter whose client lives. If that is this owner, or if none lives, it is granted at
 -- once, with its whole lease. To another one it is offered: granted for a short time, in which it must extend it by
--- acquire. An offer that ran out counts its client as dead, until it says again that it lives: a program with many
+-- acquire. An offer or a turn that ran out counts its client as dead, until it says again that it lives: a program with many
 -- waiters costs the others one offer, not one for each.
 -- Waiters that are passed over lose their place, and queue anew when they find out. Those are all before the first one
 -- that lives.
@@ -1350,7 +1350,8 @@ FROM {meta} m WHERE m.id = 1 AND {known} AND @sqlock_token IS NOT NULL AND {now}
 SELECT COALESCE(@sqlock_floor IS NOT NULL AND @sqlock_owner = :owner AND @sqlock_exp > @sqlock_t, 0),
        COALESCE(@sqlock_floor IS NOT NULL AND (@sqlock_owner IS NULL OR @sqlock_exp <= @sqlock_t)
                 AND @sqlock_t >= @sqlock_grace, 0),
-       IF(@sqlock_exp <= @sqlock_t AND @sqlock_offered = 1 AND @sqlock_client <> :client, @sqlock_client, NULL),
+       IF(@sqlock_exp <= @sqlock_t AND (@sqlock_offered = 1 OR @sqlock_seats <> 0) AND @sqlock_client <> :client,
+          @sqlock_client, NULL),
        (SELECT MAX(w.ticket) FROM {waiter} w FORCE INDEX (PRIMARY)
         WHERE w.ns = :ns AND w.name = :name AND w.owner = :owner),
        GREATEST(@sqlock_ticket, COALESCE((SELECT MAX(w.ticket) FROM {waiter} w FORCE INDEX (PRIMARY)
@@ -1542,7 +1543,8 @@ ORDER BY name, ticket LIMIT :limit;
 -- :block pass
 -- The release of a lock that others wait for: it passes the lock on. To whom:
 -- - The first waiter of this client in the queue, or, if it has none there, :next, which waits in the client alone. It
---   is granted the lock at once, with its whole lease. But only so often in a row.
+--   is granted the lock at once, with its whole lease. But only so often in a row, and not the turn beside seats: a writer
+--   would wait for all its readers.
 -- - Then the first waiter whose client lives. The lock is offered to it: see queue.
 -- :next, if it was not granted the lock, is put into the queue. But if the lock went to one of its own client, and no other
 -- client waits, it waits on alone: then the queue is empty soon, and the first step does the rest.
@@ -1591,7 +1593,7 @@ ORDER BY w.ns, w.name, w.ticket LIMIT 1;
 SELECT w.ticket, {waiter_of}
 INTO @sqlock_own, {waiter_into}
 FROM {client} p FORCE INDEX (PRIMARY) STRAIGHT_JOIN {waiter} w FORCE INDEX (by_client) ON w.client = p.id
-WHERE p.id = IF(@sqlock_floor IS NOT NULL AND @sqlock_passes < {passes}, :client, NULL) AND {living}
+WHERE p.id = IF(@sqlock_floor IS NOT NULL AND @sqlock_passes < {passes} AND @sqlock_seats = 0, :client, NULL) AND {living}
   AND w.ns = :ns AND w.name = :name
 ORDER BY w.client, w.ns, w.name, w.ticket LIMIT 1;
 SELECT COALESCE(@sqlock_waits AND @sqlock_t <= :not_after, 0),

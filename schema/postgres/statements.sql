@@ -22,6 +22,8 @@
 -- advisory lock. So the end of a program that was killed shows at once.
 -- :define session_number ('x'::text || encode(substr(p.id, 1, 8), 'hex'::text))::bit(64)::bigint
 -- :define living (p.alive_until > {now} AND (p.session = 0 OR NOT pg_try_advisory_xact_lock_shared({session_number})))
+-- The waiter w is of a client that lives. Or it is of this client, whose own session shows no lock to itself.
+-- :define is_there (w.client = :client OR EXISTS (SELECT 1 FROM {client} p WHERE p.id = w.client AND {living}))
 -- So often in a row a waiter of the holder's own client comes before older ones of others.
 -- :define passes 16
 -- What the waiter w wants, or what the seats of c are, does not go with :mode. Slots go with as many slots, and all else
@@ -29,7 +31,7 @@
 -- :define unlike greatest(w.mode, 0) <> greatest(:mode, 0)
 -- :define seats_unlike c.seats <> 0 AND greatest(c.seats, 0) <> greatest(:mode, 0)
 -- The mode that the first waiter who lives wants, if it does not: all go together that wait at the same time.
--- :define unlike_mode (SELECT CASE WHEN {unlike} THEN w.mode END FROM {waiter} w WHERE w.ns = :ns AND w.name = :name AND (w.client = :client OR EXISTS (SELECT 1 FROM {client} p WHERE p.id = w.client AND {living})) ORDER BY w.ns, w.name, w.ticket LIMIT 1)
+-- :define unlike_mode (SELECT CASE WHEN {unlike} THEN w.mode END FROM {waiter} w WHERE w.ns = :ns AND w.name = :name AND {is_there} ORDER BY w.ns, w.name, w.ticket LIMIT 1)
 -- The rows of a lock's seats (z): their names are the lock's, a byte 00, and the seat's number in three bytes. Names
 -- that users give have no byte 00. A seat's number, and the name of the seat with the number x.n.
 -- :define seat z.ns = :ns AND z.name > (:name || decode('00', 'hex')) AND z.name < (:name || decode('01', 'hex'))
@@ -1271,7 +1273,7 @@ SELECT 0, {BROKEN} FROM {broken} b WHERE b.ns = :ns AND b.name = :name AND b.tok
 -- one, as in acquire.
 -- A free lock goes to the first waiter whose client lives. If that is this owner, or if none lives, it is granted at
 -- once, with its whole lease. To another one it is offered: granted for a short time, in which it must extend it by
--- acquire. An offer that ran out counts its client as dead, until it says again that it lives: a program with many
+-- acquire. An offer or a turn that ran out counts its client as dead, until it says again that it lives: a program with many
 -- waiters costs the others one offer, not one for each.
 -- Waiters that are passed over lose their place, and queue anew when they find out. One whose session has just ended is
 -- only left out: its client may connect again.
@@ -1331,7 +1333,7 @@ WITH q AS (
 ), s AS (
     SELECT k.*, (k.owner = :owner AND k.exp > k.t) IS TRUE AS own,
            (k.owner IS NULL OR k.exp <= k.t) AND NOT k.graced AS free,
-           CASE WHEN k.exp <= k.t AND k.offered = 1 AND k.client <> :client THEN k.client END AS late,
+           CASE WHEN k.exp <= k.t AND (k.offered = 1 OR k.seats <> 0) AND k.client <> :client THEN k.client END AS late,
            CASE WHEN :waits = 1 THEN coalesce({unlike_mode}, CASE WHEN k.unlike
                AND EXISTS (SELECT 1 FROM {lock} z WHERE {seat} AND z.exp > k.t) THEN k.seats END) END AS unlike_is
     FROM k JOIN q ON q.changes = k.changes
@@ -1348,7 +1350,7 @@ WITH q AS (
         SELECT w.ticket, w.owner, w.client, w.ttl, w.label, w.grace FROM {waiter} w
         WHERE w.ns = s.ns AND w.name = s.name
           AND (w.ticket = o.ticket OR (w.client = s.late) IS NOT TRUE
-               AND (w.client = :client OR EXISTS (SELECT 1 FROM {client} p WHERE p.id = w.client AND {living})))
+               AND {is_there})
         ORDER BY w.ns, w.name, w.ticket LIMIT 1) f
     WHERE s.free
 ), d AS (
@@ -1441,21 +1443,25 @@ WHERE h.ns = :ns AND h.name = :name AND m.id = 1;
 
 -- :block leave
 -- Takes an owner that waits no longer out of the queue, and gives back what it was given meanwhile. With :gives = 1 that is
--- all that it has, since no one else has the owner; with 2 no more than an offer or a turn; with 0 nothing. If the lock is free then, the answer names the
--- next one: whoever was called before may be about to leave too. SKIPPED: try again. No row: the lock has none.
+-- all that it has, since no one else has the owner; with 2 no more than an offer or a turn; with 0 nothing.
+-- If the lock is free then, the answer names the next one that lives: whoever was called before may be about to leave too.
+-- The session of this client is mostly this one, so its own lock does not show here that it lives.
+-- SKIPPED: try again. No row: the lock has none.
 -- :step first
 SELECT 1 FROM {lock} l WHERE l.ns = :ns AND l.name = :name AND l.kind = 0 FOR NO KEY UPDATE OFFSET 1;
 -- :step
 WITH q AS (
     SELECT l.changes FROM {lock} l WHERE l.ns = :ns AND l.name = :name
 ), k AS (
-    SELECT c.ns, c.name, c.changes, c.owner IS NULL AS free,
+    SELECT c.ns, c.name, c.changes, c.client, c.owner IS NULL AS free,
            (c.owner = :owner AND (:gives = 1 OR :gives = 2 AND (c.offered = 1 OR c.seats <> 0))) IS TRUE AS own,
            {now} AS t
     FROM {lock} c WHERE c.ns = :ns AND c.name = :name AND c.kind = 0
     FOR NO KEY UPDATE SKIP LOCKED
 ), s AS (
     SELECT k.*, EXISTS (SELECT 1 FROM {waiter} w WHERE w.ns = k.ns AND w.name = k.name AND w.owner = :owner) AS waits,
+           coalesce((SELECT w.client FROM {waiter} w WHERE w.ns = k.ns AND w.name = k.name AND w.owner = :owner LIMIT 1),
+                    CASE WHEN k.own THEN k.client END) AS ours,
            CASE WHEN EXISTS (SELECT 1 FROM {waiter} w
                              WHERE w.ns = k.ns AND w.name = k.name AND w.owner <> :owner) THEN 1 ELSE 0 END AS more
     FROM k JOIN q ON q.changes = k.changes
@@ -1476,13 +1482,12 @@ WITH q AS (
 )
 SELECT 0, CASE WHEN s.ns IS NULL THEN {SKIPPED} ELSE {DONE} END, h.token, NULL::bigint, {now},
        NULL::bigint, NULL::bytea, NULL::bigint,
-       (SELECT w.client FROM {waiter} w
-        WHERE (s.own OR s.free AND s.waits) AND w.ns = s.ns AND w.name = s.name AND w.owner <> :owner
-        ORDER BY w.ticket LIMIT 1),
-       (SELECT w.owner FROM {waiter} w
-        WHERE (s.own OR s.free AND s.waits) AND w.ns = s.ns AND w.name = s.name AND w.owner <> :owner
-        ORDER BY w.ticket LIMIT 1)
-FROM {lock} h LEFT JOIN s ON true
+       f.client, f.owner
+FROM {lock} h LEFT JOIN s ON true LEFT JOIN LATERAL (
+    SELECT w.client, w.owner FROM {waiter} w
+    WHERE (s.own OR s.free AND s.waits) AND w.ns = s.ns AND w.name = s.name AND w.owner <> :owner
+      AND (w.client = s.ours OR EXISTS (SELECT 1 FROM {client} p WHERE p.id = w.client AND {living}))
+    ORDER BY w.ns, w.name, w.ticket LIMIT 1) f ON true
 WHERE h.ns = :ns AND h.name = :name;
 
 -- :block beat
@@ -1560,7 +1565,8 @@ ORDER BY w.name, w.ticket LIMIT :limit;
 -- :block pass
 -- The release of a lock that others wait for: it passes the lock on. To whom:
 -- - The first waiter of this client in the queue, or, if it has none there, :next, which waits in the client alone. It
---   is granted the lock at once, with its whole lease. But only so often in a row.
+--   is granted the lock at once, with its whole lease. But only so often in a row, and not the turn beside seats: a writer
+--   would wait for all its readers.
 -- - Then the first waiter whose client lives. The lock is offered to it: see queue. :next, if it was not granted the
 --   lock, is put into the queue. So a client needs one place there, however many of its own wait.
 -- :next may be NULL. Late requests (:not_after) pass nothing on to it: it may not wait any more. So it is if others wait
@@ -1638,7 +1644,7 @@ WITH q AS (
     SELECT l.changes FROM {lock} l WHERE l.ns = :ns AND l.name = :name
 ), k AS (
     SELECT c.ns, c.name, c.token, greatest(c.token, m.fence_floor) AS above, c.changes, c.passes, c.next_ticket,
-           c.withdrawn, m.lost_at, m.longest, {now} AS t
+           c.seats, c.withdrawn, m.lost_at, m.longest, {now} AS t
     FROM {lock} c, {meta} m
     WHERE c.ns = :ns AND c.name = :name AND c.kind = 0
       AND c.owner = :owner AND c.token = :token AND c.waiters <> 0
@@ -1655,7 +1661,7 @@ WITH q AS (
     FROM s CROSS JOIN LATERAL (
         SELECT w.ticket, w.owner, w.client, w.ttl, w.label, w.grace FROM {waiter} w
         WHERE w.ns = s.ns AND w.name = s.name
-          AND (w.client = :client OR EXISTS (SELECT 1 FROM {client} p WHERE p.id = w.client AND {living}))
+          AND {is_there}
         ORDER BY w.ns, w.name, w.ticket LIMIT 1) f
 ), own AS (
     SELECT f.ticket, f.owner, f.client, f.ttl, f.label, f.grace
@@ -1663,7 +1669,8 @@ WITH q AS (
         SELECT w.ticket, w.owner, w.client, w.ttl, w.label, w.grace FROM {waiter} w
         WHERE w.client = :client AND w.ns = s.ns AND w.name = s.name
         ORDER BY w.client, w.ns, w.name, w.ticket LIMIT 1) f
-    WHERE s.passes < {passes} AND EXISTS (SELECT 1 FROM {client} p WHERE p.id = :client AND p.alive_until > s.t)
+    WHERE s.passes < {passes} AND s.seats = 0
+      AND EXISTS (SELECT 1 FROM {client} p WHERE p.id = :client AND p.alive_until > s.t)
 ), h AS (
     SELECT own.ticket, own.owner, own.client, own.ttl, own.label, own.grace, 1 AS passed FROM own
     UNION ALL
@@ -1716,8 +1723,10 @@ UPDATE {lock} l SET {freed}
 WHERE l.ns = :ns AND l.name = :name AND l.kind = 0
   AND l.owner = :owner AND l.token = :token AND {lazily}
 RETURNING 0, {DONE}, l.token, NULL::bigint, {now}, NULL::bigint, NULL::bytea, NULL::bigint,
-    (SELECT w.client FROM {waiter} w WHERE w.ns = l.ns AND w.name = l.name ORDER BY w.ticket LIMIT 1),
-    (SELECT w.owner FROM {waiter} w WHERE w.ns = l.ns AND w.name = l.name ORDER BY w.ticket LIMIT 1);
+    (SELECT w.client FROM {waiter} w WHERE w.ns = l.ns AND w.name = l.name AND {is_there}
+     ORDER BY w.ns, w.name, w.ticket LIMIT 1),
+    (SELECT w.owner FROM {waiter} w WHERE w.ns = l.ns AND w.name = l.name AND {is_there}
+     ORDER BY w.ns, w.name, w.ticket LIMIT 1);
 -- :step look
 SELECT 0,
        CASE WHEN h.name IS NULL THEN {GONE}
@@ -1748,7 +1757,7 @@ FROM (VALUES (1)) one LEFT JOIN {lock} h ON h.ns = :ns AND h.name = :name;
 -- holder becomes a shared one. Otherwise the answer says how the turn has ended (EXPIRED, BROKEN ...).
 -- With the turn and no one waiting, the turn goes back here. It is remembered as released: the queue's request of
 -- this owner, if it comes once more, must not get it. Otherwise this owner keeps the turn (1 in the last column), and
--- has to pass it on. An offer is then taken up: if it runs out, that says nothing against its client.
+-- has to pass it on.
 -- The second step says why nothing was granted, where that is certain: UNLIKE (other holders stand there: -1, or of N
 -- slots), FULL (all slots are taken; it names the one whose lease ends first). Else the third step makes the row, as
 -- in acquire; the fourth waits for those that write it, and the next ones have a snapshot that is younger than its

@@ -73,7 +73,7 @@
 -- :define turn_stays (h.exp > {now} AND (h.owner <> :owner OR h.waiters <> 0))
 -- Whom a release may pass the lock {lock} l on to: their tickets. They are the client's own first waiter in the queue, and
 -- the first one of all whose client lives. :next waits in the client alone, and may still be waiting.
--- :define own_ticket (SELECT w.ticket FROM {waiter} w WHERE w.client = :client AND w.ns = l.ns AND w.name = l.name AND l.passes < {passes} AND EXISTS (SELECT 1 FROM {client} p WHERE p.id = :client AND p.alive_until > {now}) ORDER BY w.ticket LIMIT 1)
+-- :define own_ticket (SELECT w.ticket FROM {waiter} w WHERE w.client = :client AND w.ns = l.ns AND w.name = l.name AND l.passes < {passes} AND l.seats = 0 AND EXISTS (SELECT 1 FROM {client} p WHERE p.id = :client AND p.alive_until > {now}) ORDER BY w.ticket LIMIT 1)
 -- :define first_ticket (SELECT w.ticket FROM {waiter} w CROSS JOIN {client} p WHERE w.ns = l.ns AND w.name = l.name AND p.id = w.client AND p.alive_until > {now} ORDER BY w.ticket LIMIT 1)
 -- :define next_waits (:next IS NOT NULL AND {now} * 1000 <= :not_after AND l.withdrawn IS NOT :next AND {unlike_mode} IS NULL)
 -- It is granted the lock itself.
@@ -678,7 +678,7 @@ SELECT 0, {BROKEN} FROM {broken} b WHERE b.ns = :ns AND b.name = :name AND b.tok
 -- The row may have been deleted while there were waiters, and made anew: tickets go on behind theirs.
 -- The rest serves the queue. A free lock goes to the first waiter whose client lives. If that is this owner, or if none
 -- lives, it is granted at once, with its whole lease. To another one it is offered: granted for a short time, in which
--- it must extend it by acquire. An offer that ran out counts its client as dead, until it says again that it lives: a
+-- it must extend it by acquire. An offer or a turn that ran out counts its client as dead, until it says again that it lives: a
 -- program with many waiters costs the others one offer, not one for each. Waiters that are passed over lose their
 -- place, and queue anew when they find out.
 -- The time limit is checked in the fifth step, under the write lock. The sixth one extends what this owner has got
@@ -701,7 +701,7 @@ UPDATE {waiter} AS o
 SET client = :client, ttl = :ttl / 1000, grace = max(:grace, 0) / 1000, label = :label, since = {now}, mode = :mode
 FROM {lock} h
 WHERE o.ns = :ns AND o.name = :name AND o.owner = :owner AND o.client <> :client AND {may_wait}
-  AND (h.offered = 1 AND h.exp <= {now} AND h.client = o.client
+  AND ((h.offered = 1 OR h.seats <> 0) AND h.exp <= {now} AND h.client = o.client
        OR NOT EXISTS (SELECT 1 FROM {client} p WHERE p.id = o.client AND p.alive_until > {now}));
 -- :step write
 INSERT INTO {waiter} (ns, name, ticket, owner, client, ttl, grace, label, since, mode)
@@ -737,7 +737,8 @@ FROM {lock} WHERE ns = :ns AND name = :name AND changes() = 1;
 -- :step write
 UPDATE {client} SET alive_until = 0
 WHERE id = (SELECT h.client FROM {lock} h
-            WHERE h.ns = :ns AND h.name = :name AND h.offered = 1 AND h.exp <= {now} AND h.client <> :client);
+            WHERE h.ns = :ns AND h.name = :name AND (h.offered = 1 OR h.seats <> 0) AND h.exp <= {now}
+              AND h.client <> :client);
 -- :step write
 WITH s AS (
     SELECT {now} AS t,
@@ -865,7 +866,8 @@ ORDER BY w.name, w.ticket LIMIT :limit;
 -- :block pass
 -- The release of a lock that others wait for: it passes the lock on. To whom:
 -- - The first waiter of this client in the queue, or, if it has none there, :next, which waits in the client alone. It
---   is granted the lock at once, with its whole lease. But only so often in a row.
+--   is granted the lock at once, with its whole lease. But only so often in a row, and not the turn beside seats: a writer
+--   would wait for all its readers.
 -- - Then the first waiter whose client lives. The lock is offered to it: see queue. :next, if it was not granted the
 --   lock, is put into the queue. So a client needs one place there, however many of its own wait.
 -- :next may be NULL. Late requests (:not_after) pass nothing on to it: it may not wait any more. So it is if others wait

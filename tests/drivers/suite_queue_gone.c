@@ -1,11 +1,9 @@
 /* P21, P23: waiters that are gone delay no one, and those that are not gone are not passed over. */
 #define SUITE_NEEDS QUEUES
-#include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/drivers/suite_gone.h"
 #include "tests/drivers/suite_queue.h"
-#include "tests/lib/adopt_app.h"
 
 /* As after a failover that has lost the request by which one left: its client does not know of it.
  * The waiter itself is out of the queue, and comes again behind it. */
@@ -200,35 +198,20 @@ TEST(test_P1_owner_that_waits_for_two_names_is_granted_the_one_that_is_free, m, 
     }
 }
 
-static struct family {
-    struct world *w;
-    int go[2];
-} family;
-
-static int wait_behind(void *arg)
+static int wait_behind(sqlock *m)
 {
     sqlock_acquire_opts o = wait_opts(60000, 0, 0);
     sqlock_lock *lock = NULL;
-    sqlock *m = NULL;
-    char byte;
 
-    (void)arg;
-    assert_int_equal(read(family.go[0], &byte, 1), 1);
-    ok(open_here(family.w, NULL, &m, &said));
     return -sqlock_acquire(m, "nightly", &o, &lock, &said);
 }
 
 enum { CROWD = 100 };
 
-static int wait_as_crowd(void *arg)
+static int wait_as_crowd(sqlock *m)
 {
     sqlock_acquire_opts o = wait_opts(60000, 0, 0);
-    sqlock *m = NULL;
-    char byte;
 
-    (void)arg;
-    assert_int_equal(read(family.go[0], &byte, 1), 1);
-    ok(open_here(family.w, NULL, &m, &said));
     for (int i = 0; i < CROWD; i++) {
         sqlock_op *op;
 
@@ -237,42 +220,8 @@ static int wait_as_crowd(void *arg)
     return pause();
 }
 
-/* Where a transaction keeps all others out, one that was stopped within its own would do so until
- * it goes on (docs/promises.md). */
-static void end_between_transactions(struct world *w, pid_t pid, int signal)
-{
-    const char *alone = w->q->app->alone;
-    void *app;
-    int status;
-
-    if (alone == NULL) {
-        assert_int_equal(kill(pid, signal), 0);
-        return;
-    }
-    app = w->q->app->connect(&w->place);
-    assert_soon(w->q->app->exec(app, alone), patience_ms(5000));
-    assert_int_equal(kill(pid, signal), 0);
-    if (signal == SIGSTOP)
-        assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
-    w->q->app->close(app);
-}
-
-/* A child that waits for the lock of m, which is opened after the fork. */
-static pid_t wait_in_child(struct world *w, int (*waits)(void *arg), sqlock **m, sqlock_lock **lock)
-{
-    pid_t child;
-
-    family.w = w;
-    assert_int_equal(pipe(family.go), 0);
-    child = child_start(waits, NULL);
-    *m = open_manager(w, NULL);
-    *lock = take(*m, "nightly");
-    assert_int_equal(write(family.go[1], "", 1), 1);
-    return child;
-}
-
 /* The holder releases the lock, or it is broken. The child has n places. */
-static void lose_the_first_in_line(struct world *w, int (*waits)(void *arg), int n, int signal,
+static void lose_the_first_in_line(struct world *w, int (*waits)(sqlock *m), int n, int signal,
                                    bool broken)
 {
     sqlock_lock *lock;
@@ -281,7 +230,10 @@ static void lose_the_first_in_line(struct world *w, int (*waits)(void *arg), int
     pid_t first;
     sqlock *m;
 
-    first = wait_in_child(w, waits, &m, &lock);
+    first = child_to_wait(w, waits);
+    m = open_manager(w, NULL);
+    lock = take(m, "nightly");
+    child_goes();
     assert_soon(n_waiting_for(m, "nightly") == n, patience_ms(10000));
     sleep_ms(500);
     queue_up(&t, open_manager(w, NULL), 60000);
@@ -296,10 +248,7 @@ static void lose_the_first_in_line(struct world *w, int (*waits)(void *arg), int
     give(t.lock);
     if (broken)
         drop(lock);
-    kill(first, SIGKILL);
-    child_wait(first, patience_ms(5000));
-    close(family.go[0]);
-    close(family.go[1]);
+    child_ends(first);
 }
 
 TEST_IF(PROCESSES | FORKS, test_P23_killed_waiter_costs_one_offer)
@@ -326,17 +275,12 @@ TEST_IF(PROCESSES | FORKS, test_P23_stopped_waiter_costs_one_offer_and_a_beat_af
 
 static const unsigned char known_owner[SQLOCK_OWNER_SIZE] = "an owner of mine";
 
-static int wait_with_owner(void *arg)
+static int wait_with_owner(sqlock *m)
 {
     sqlock_acquire_opts o = wait_opts(60000, 0, 0);
     sqlock_lock *lock = NULL;
-    sqlock *m = NULL;
-    char byte;
 
-    (void)arg;
     o.owner = known_owner;
-    assert_int_equal(read(family.go[0], &byte, 1), 1);
-    ok(open_here(family.w, NULL, &m, &said));
     return -sqlock_acquire(m, "nightly", &o, &lock, &said);
 }
 
@@ -366,7 +310,10 @@ TEST_IF(PROCESSES | FORKS, test_P21_owner_that_comes_back_keeps_its_place)
     pid_t first;
     sqlock *m;
 
-    first = wait_in_child(w, wait_with_owner, &m, &lock);
+    first = child_to_wait(w, wait_with_owner);
+    m = open_manager(w, NULL);
+    lock = take(m, "nightly");
+    child_goes();
     assert_soon(n_waiting_for(m, "nightly") == 1, patience_ms(5000));
     end_between_transactions(w, first, SIGKILL);
     child_wait(first, patience_ms(5000));
@@ -387,8 +334,6 @@ TEST_IF(PROCESSES | FORKS, test_P21_owner_that_comes_back_keeps_its_place)
     give(again.lock);
     served(&behind);
     give(behind.lock);
-    close(family.go[0]);
-    close(family.go[1]);
 }
 
 static atomic_bool cut;

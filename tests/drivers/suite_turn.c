@@ -232,7 +232,7 @@ TEST_IF(QUEUES, test_break_ends_a_grant_that_has_not_passed_on_the_turn, m, othe
     assert_soon(waiters_of(m, "door") == 1, patience_ms(3000));
     wait_start(&writer);
     assert_soon(waiters_of(m, "door") == 2, patience_ms(3000));
-    spy_hold_back(SQLOCK_STMT_LEAVE, INT32_MAX);
+    spy_hold_back(SQLOCK_STMT_PASS, INT32_MAX);
     ok(sqlock_break(m, "door", sqlock_lock_token(alone), &said));
     pthread_join(reader.thread, NULL);
     assert_ok(reader.code, &reader.err);

@@ -1,0 +1,130 @@
+/* P8, P23: who had the turn, or a seat, and is gone, delays no one who wants a lock with several
+ * holders. */
+#define SUITE_NEEDS QUEUES
+#include <unistd.h>
+
+#include <sqlock/async.h>
+
+#include "tests/drivers/suite_gone.h"
+#include "tests/drivers/suite_queue.h"
+#include "tests/drivers/suite_seats.h"
+
+enum { READERS = 5 };
+
+static int wait_to_read(sqlock *m)
+{
+    sqlock_acquire_opts o = mode_opts(SQLOCK_SHARED, 60000);
+    sqlock_lock *lock = NULL;
+
+    return -sqlock_acquire(m, "nightly", &o, &lock, &said);
+}
+
+/* All of them go in together, but for the one that is gone, and costs no more than an offer. */
+static void lose_the_first_reader(struct world *w, int signal)
+{
+    pid_t first = child_to_wait(w, wait_to_read);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_lock *lock = take(m, "nightly");
+    static struct waiter readers[READERS]; /* their threads still write to them if this fails */
+    int64_t released;
+
+    child_goes();
+    assert_soon(n_waiting_for(m, "nightly") == 1, patience_ms(5000));
+    for (int i = 0; i < READERS; i++) {
+        readers[i] = (struct waiter){.m = open_manager(w, NULL), .name = "nightly"};
+        readers[i].opts = mode_opts(SQLOCK_SHARED, 60000);
+        wait_start(&readers[i]);
+        assert_soon(n_waiting_for(m, "nightly") == 2 + i, patience_ms(5000));
+    }
+    end_between_transactions(w, first, signal);
+    released = now_us();
+    give(lock);
+    for (int i = 0; i < READERS; i++) {
+        served(&readers[i]);
+        assert_between(0, readers[i].ended_us - released,
+                       patience_ms(OFFER_MS + 1500) * INT64_C(1000));
+    }
+    for (int i = 0; i < READERS; i++)
+        give(readers[i].lock);
+    child_ends(first);
+}
+
+TEST_IF(PROCESSES | FORKS, test_P23_killed_reader_costs_all_others_one_offer)
+{
+    lose_the_first_reader(w, SIGKILL);
+}
+
+TEST_IF(PROCESSES | FORKS, test_P23_stopped_reader_costs_all_others_one_offer)
+{
+    lose_the_first_reader(w, SIGSTOP);
+}
+
+enum { WRITERS = 3 };
+
+static int wait_to_write(sqlock *m)
+{
+    sqlock_acquire_opts o = wait_opts(60000, 0, 0);
+
+    for (int i = 0; i < WRITERS; i++) {
+        sqlock_op *op;
+
+        ok(sqlock_acquire_start(m, "door", &o, &op, &said));
+        assert_soon(sqlock_op_place(op) > 0 || i == 0, patience_ms(5000));
+    }
+    return pause();
+}
+
+/* It has the turn, waits for a reader to go, and more of it wait behind. */
+TEST_IF(PROCESSES | FORKS, test_P23_stopped_program_with_the_turn_costs_no_offer_too)
+{
+    pid_t first = child_to_wait(w, wait_to_write);
+    sqlock *m = open_manager(w, NULL);
+    sqlock_lock *reader = sit(m, "door", SQLOCK_SHARED);
+    static struct waiter last; /* its thread still writes to it if this fails */
+    int64_t stopped;
+
+    child_goes();
+    assert_soon(n_waiting_for(m, "door") == WRITERS, patience_ms(5000));
+    last = (struct waiter){.m = open_manager(w, NULL), .name = "door"};
+    last.opts = wait_opts(60000, 0, 0);
+    wait_start(&last);
+    assert_soon(n_waiting_for(m, "door") == WRITERS + 1, patience_ms(5000));
+    end_between_transactions(w, first, SIGSTOP);
+    stopped = now_us();
+    give(reader);
+    served(&last);
+    assert_between(0, last.ended_us - stopped, patience_ms(OFFER_MS + 500) * INT64_C(1000));
+    give(last.lock);
+    child_ends(first);
+}
+
+/* The request is done, and never finished. Its owner may be one that the application gave. */
+static void close_with_a_grant(struct world *w, sqlock *m, int64_t mode, const unsigned char *owner)
+{
+    sqlock_acquire_opts o = mode_opts(mode, 1000);
+    sqlock *ends = open_manager(w, NULL);
+    sqlock_lock *lock = NULL;
+    sqlock_op *op;
+
+    o.owner = owner;
+    ok(sqlock_acquire_start(ends, "door", &o, &op, &said));
+    assert_soon(sqlock_op_step(op) != 0, patience_ms(5000));
+    close_manager(w, ends);
+    o = wait_opts(60000, 0, 0);
+    assert_takes(0, patience_ms(1500), ok(sqlock_acquire(m, "door", &o, &lock, &said)));
+    give(keep(lock));
+    lock = NULL;
+    ok(sqlock_op_finish(op, &lock, &said));
+    assert_lost(keep(lock), SQLOCK_WHY_CLOSED);
+    drop(lock);
+}
+
+TEST(test_P8_grant_of_a_closed_manager_keeps_no_one_out, m)
+{
+    static const int64_t modes[] = {SQLOCK_EXCLUSIVE, SQLOCK_SHARED, SQLOCK_SLOTS(2)};
+    const unsigned char owner[SQLOCK_OWNER_SIZE] = "an owner of mine";
+
+    close_with_a_grant(w, m, SQLOCK_EXCLUSIVE, owner);
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
+        close_with_a_grant(w, m, modes[i], NULL);
+}
