@@ -21,6 +21,18 @@ static int waiting_is_worth_a_place(const sqlock_op *op)
     return !op->once && !op->settle && op->deadline - op->begun >= WORTH_US;
 }
 
+/* The others have been refused, or have the turn. If it ends before it has sent anything itself,
+ * the lock was busy all the same (P18). */
+static void waiting_note_behind(sqlock_op *op)
+{
+    sqlock_error err;
+
+    op_note_no_holder(op, 0);
+    sqlock_error_set(&err, SQLOCK_EBUSY, SQLOCK_RETRY, "others of this program wait for it");
+    error_keep(&op->refusal, &err);
+    op->refused = op->unsure ? 0 : SQLOCK_EBUSY;
+}
+
 /* Behind others of this manager. They pass the lock on among themselves, or, if they cannot, each
  * needs a place. Shared holders and those of slots go together, and pass nothing on. */
 static int waiting_joins(sqlock_op *op)
@@ -34,6 +46,7 @@ static int waiting_joins(sqlock_op *op)
     }
     if (!queue_enter(op, 1))
         return 0;
+    waiting_note_behind(op);
     op->parked = 1;
     op_again(op, op_last_try(op));
     return 1;

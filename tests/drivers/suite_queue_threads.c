@@ -1,5 +1,7 @@
 /* P21, P22: threads of one manager that wait for the same lock. */
 #define SUITE_NEEDS QUEUES
+#include <sqlock/async.h>
+
 #include "tests/drivers/suite_queue.h"
 
 enum { PASSES_MOST = 20 }; /* more than follow each other in one manager */
@@ -167,4 +169,24 @@ TEST(test_P8_thread_that_gives_up_behind_another, a, b)
     served(&first);
     give(first.lock);
     assert_true(is_free(a, "nightly"));
+}
+
+/* They wait behind another one of their manager, and have no time for a request of their own. */
+TEST(test_P18_short_waits_behind_others_of_the_program_end_as_busy, m, other)
+{
+    enum { MANY = 40, SHORT_MS = 100 };
+    sqlock_acquire_opts o = wait_opts(60000, 0, 0);
+    sqlock_lock *lock = take(other, "nightly"), *none = NULL;
+    sqlock_op *first, *ops[MANY];
+
+    ok(sqlock_acquire_start(m, "nightly", &o, &first, &said));
+    assert_soon(sqlock_op_place(first) > 0, patience_ms(5000));
+    o = wait_opts(SHORT_MS, 0, 0);
+    for (int i = 0; i < MANY; i++)
+        ok(sqlock_acquire_start(m, "nightly", &o, &ops[i], &said));
+    for (int i = 0; i < MANY; i++)
+        says(SQLOCK_EBUSY, sqlock_op_finish(ops[i], &none, &said));
+    give(lock);
+    ok(sqlock_op_finish(first, &lock, &said));
+    give(keep(lock));
 }
