@@ -292,7 +292,8 @@ int my_run_groups(struct my_conn *c, struct my_call *call, const sqlock_group *f
     if (all.n > MY_GROUPS_MAX)
         return sqlock_error_set(call->err, SQLOCK_EINVAL, 0, "too many kinds of requests");
     all.of[0] = *first;
-    memcpy(all.of + 1, more->more, more->n_more * sizeof *all.of);
+    if (more->n_more > 0)
+        memcpy(all.of + 1, more->more, more->n_more * sizeof *all.of);
     call->applies = groups_leave_doubt(c, &all, all.n);
     call->changes = 1;
     if (!c->under_way)

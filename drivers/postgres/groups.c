@@ -300,7 +300,8 @@ int pg_run_groups(struct pg_conn *c, const struct pg_call *call, const sqlock_gr
     if (n > PG_GROUPS_MAX)
         return sqlock_error_set(call->err, SQLOCK_EINVAL, 0, "too many kinds of requests");
     groups[0] = *first;
-    memcpy(groups + 1, more->more, more->n_more * sizeof *groups);
+    if (more->n_more > 0)
+        memcpy(groups + 1, more->more, more->n_more * sizeof *groups);
     for (size_t i = 0; i < n; i++)
         parts[i].step = group_step(c, &groups[i]);
     rc = groups_run_once(c, call, groups, parts, n);
