@@ -164,8 +164,8 @@ static void leavers_notify(sqlock *m, const struct leaver *left, const struct an
     rows_end(&rows);
 }
 
-/* Its place goes, or the grant is released. There is no next one in this manager to pass that on
- * to, so nothing is said of its lease. */
+/* Its place goes, or the grant is released. Where that is passed on, no one who waits in this
+ * manager alone gets it, so nothing is said of a lease. */
 static void leaver_send(sqlock *m, const struct leaver *l, sqlock_rows *rows, sqlock_error *err)
 {
     const sqlock_value ns = value_bytes(l->ns, l->ns_len), name = value_bytes(l->name, l->name_len),
@@ -187,7 +187,8 @@ static void leaver_send(sqlock *m, const struct leaver *l, sqlock_rows *rows, sq
 }
 
 /* Others wait for the grant; or the turn has another token, and goes with all that its owner has
- * in the lock's own row. Returns 1 if another request does the same. */
+ * in the lock's own row, if no one else has that owner. Returns 1 if there is another request to
+ * send, and l says which. */
 static int leaver_asks_again(struct leaver *l, const struct answer *a)
 {
     if (l->token == 0 || a->outcome == SQLOCK_OUT_NONE || a->outcome == SQLOCK_OUT_SKIPPED ||
@@ -198,7 +199,7 @@ static int leaver_asks_again(struct leaver *l, const struct answer *a)
         return 1;
     }
     l->token = 0;
-    return l->gives != GIVES_NOTHING;
+    return l->gives == GIVES_ALL;
 }
 
 /* Returns when to try again. TIME_NEVER: it has left, or never can. While no server answers it

@@ -118,6 +118,7 @@ int lock_like(sqlock_lock *lock, int64_t mode, int same_owner, sqlock_lock **out
     }
     mutex_lock(&lock->m->mu);
     lease_init(&like->lease, lock->lease.ttl, lock->lease.every, lock->lease.hold);
+    like->given = same_owner && lock->given;
     like->lease.hold_until = lock->lease.hold_until;
     like->lease.manual = lock->lease.manual;
     like->has_actor = actor_has(lock->owner);

@@ -1336,9 +1336,10 @@ WHERE ns = :ns AND name = :name AND kind = 0 AND owner = :owner AND offered = 1 
 SELECT 0, {DONE}, LAST_INSERT_ID(), @sqlock_ttl, @sqlock_t FROM DUAL WHERE ROW_COUNT() = 1;
 -- :step often
 START TRANSACTION;
-SELECT MAX(c.token), MAX(c.owner), MAX(c.exp), MAX(c.since), MAX(c.label), MAX(c.client), MAX(c.offered),
+SELECT MAX(c.token), MAX(c.owner), MAX(c.exp), MAX(c.since), MAX(c.label), MAX(c.client),
+       MAX(CASE WHEN c.offered = 1 THEN c.exp WHEN c.seats <> 0 THEN c.exp + {offer} - LEAST(c.ttl, {offer}) END),
        MAX(c.next_ticket), MAX(c.seats), NULL, NULL, NULL, NULL, NULL, NULL
-INTO @sqlock_token, @sqlock_owner, @sqlock_exp, @sqlock_since, @sqlock_label, @sqlock_client, @sqlock_offered,
+INTO @sqlock_token, @sqlock_owner, @sqlock_exp, @sqlock_since, @sqlock_label, @sqlock_client, @sqlock_late_at,
      @sqlock_ticket, @sqlock_seats, {waiter_into}
 FROM {lock} c FORCE INDEX (PRIMARY)
 WHERE c.ns = :ns AND c.name = :name AND c.kind = 0
@@ -1350,8 +1351,7 @@ FROM {meta} m WHERE m.id = 1 AND {known} AND @sqlock_token IS NOT NULL AND {now}
 SELECT COALESCE(@sqlock_floor IS NOT NULL AND @sqlock_owner = :owner AND @sqlock_exp > @sqlock_t, 0),
        COALESCE(@sqlock_floor IS NOT NULL AND (@sqlock_owner IS NULL OR @sqlock_exp <= @sqlock_t)
                 AND @sqlock_t >= @sqlock_grace, 0),
-       IF(@sqlock_exp <= @sqlock_t AND (@sqlock_offered = 1 OR @sqlock_seats <> 0) AND @sqlock_client <> :client,
-          @sqlock_client, NULL),
+       IF(@sqlock_late_at <= @sqlock_t AND @sqlock_client <> :client, @sqlock_client, NULL),
        (SELECT MAX(w.ticket) FROM {waiter} w FORCE INDEX (PRIMARY)
         WHERE w.ns = :ns AND w.name = :name AND w.owner = :owner),
        GREATEST(@sqlock_ticket, COALESCE((SELECT MAX(w.ticket) FROM {waiter} w FORCE INDEX (PRIMARY)
@@ -1573,7 +1573,7 @@ SELECT 0, {DONE}, @sqlock_given, NULL, @sqlock_t, NULL, NULL, NULL, CAST(@sqlock
 FROM DUAL WHERE ROW_COUNT() = 1;
 -- :step often
 START TRANSACTION;
-SELECT MAX(c.token), MAX(c.passes), MAX(c.next_ticket), MAX(:next IS NOT NULL AND NOT (c.withdrawn <=> :next)),
+SELECT MAX(c.token), MAX(IF(c.seats = 0, c.passes, {passes})), MAX(c.next_ticket), MAX(:next IS NOT NULL AND NOT (c.withdrawn <=> :next)),
        MAX(c.seats), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
 INTO @sqlock_token, @sqlock_passes, @sqlock_ticket, @sqlock_waits, @sqlock_seats, @sqlock_first, @sqlock_own, {waiter_into}
 FROM {lock} c FORCE INDEX (PRIMARY)
@@ -1593,7 +1593,7 @@ ORDER BY w.ns, w.name, w.ticket LIMIT 1;
 SELECT w.ticket, {waiter_of}
 INTO @sqlock_own, {waiter_into}
 FROM {client} p FORCE INDEX (PRIMARY) STRAIGHT_JOIN {waiter} w FORCE INDEX (by_client) ON w.client = p.id
-WHERE p.id = IF(@sqlock_floor IS NOT NULL AND @sqlock_passes < {passes} AND @sqlock_seats = 0, :client, NULL) AND {living}
+WHERE p.id = IF(@sqlock_floor IS NOT NULL AND @sqlock_passes < {passes}, :client, NULL) AND {living}
   AND w.ns = :ns AND w.name = :name
 ORDER BY w.client, w.ns, w.name, w.ticket LIMIT 1;
 SELECT COALESCE(@sqlock_waits AND @sqlock_t <= :not_after, 0),

@@ -17,6 +17,9 @@
 -- :define offer 1200000
 -- A grant lasts for its lease; a turn, beside which others may have seats, no longer than an offer: who dies with it
 -- costs others no more. It is extended by acquire.
+-- A client that has the turn is late a second behind its last request, even if its lease is shorter. By then it has sent
+-- a beat.
+-- :define whole_turn 1000000
 -- :define lasts CASE WHEN l.seats = 0 THEN :ttl ELSE least(:ttl, {offer}) END
 -- A client p lives: it has said so, and its session has not ended. A session that listens for the client holds this
 -- advisory lock. So the end of a program that was killed shows at once.
@@ -1323,6 +1326,8 @@ WITH q AS (
 ), k AS (
     SELECT c.ns, c.name, c.owner, c.token, c.exp, c.since, c.label, c.client, c.offered, c.next_ticket, c.changes,
            c.seats, {seats_unlike} AS unlike,
+           CASE WHEN c.offered = 1 THEN c.exp WHEN c.seats <> 0 THEN c.exp + {whole_turn} - least(c.ttl, {whole_turn}) END
+           AS late_at,
            m.fence_floor, {now} AS t, {graced} AS graced, {grace_end} AS grace_end, m.lost_at, m.longest
     FROM {lock} c, {meta} m
     WHERE c.ns = :ns AND c.name = :name AND c.kind = 0 AND m.id = 1 AND {known}
@@ -1333,7 +1338,7 @@ WITH q AS (
 ), s AS (
     SELECT k.*, (k.owner = :owner AND k.exp > k.t) IS TRUE AS own,
            (k.owner IS NULL OR k.exp <= k.t) AND NOT k.graced AS free,
-           CASE WHEN k.exp <= k.t AND (k.offered = 1 OR k.seats <> 0) AND k.client <> :client THEN k.client END AS late,
+           CASE WHEN k.late_at <= k.t AND k.client <> :client THEN k.client END AS late,
            CASE WHEN :waits = 1 THEN coalesce({unlike_mode}, CASE WHEN k.unlike
                AND EXISTS (SELECT 1 FROM {lock} z WHERE {seat} AND z.exp > k.t) THEN k.seats END) END AS unlike_is
     FROM k JOIN q ON q.changes = k.changes
@@ -1643,8 +1648,8 @@ SELECT 1 FROM {lock} l WHERE l.ns = :ns AND l.name = :name AND l.kind = 0 FOR NO
 WITH q AS (
     SELECT l.changes FROM {lock} l WHERE l.ns = :ns AND l.name = :name
 ), k AS (
-    SELECT c.ns, c.name, c.token, greatest(c.token, m.fence_floor) AS above, c.changes, c.passes, c.next_ticket,
-           c.seats, c.withdrawn, m.lost_at, m.longest, {now} AS t
+    SELECT c.ns, c.name, c.token, greatest(c.token, m.fence_floor) AS above, c.changes, c.next_ticket,
+           CASE WHEN c.seats = 0 THEN c.passes ELSE {passes} END AS passes, c.withdrawn, m.lost_at, m.longest, {now} AS t
     FROM {lock} c, {meta} m
     WHERE c.ns = :ns AND c.name = :name AND c.kind = 0
       AND c.owner = :owner AND c.token = :token AND c.waiters <> 0
@@ -1669,8 +1674,7 @@ WITH q AS (
         SELECT w.ticket, w.owner, w.client, w.ttl, w.label, w.grace FROM {waiter} w
         WHERE w.client = :client AND w.ns = s.ns AND w.name = s.name
         ORDER BY w.client, w.ns, w.name, w.ticket LIMIT 1) f
-    WHERE s.passes < {passes} AND s.seats = 0
-      AND EXISTS (SELECT 1 FROM {client} p WHERE p.id = :client AND p.alive_until > s.t)
+    WHERE s.passes < {passes} AND EXISTS (SELECT 1 FROM {client} p WHERE p.id = :client AND p.alive_until > s.t)
 ), h AS (
     SELECT own.ticket, own.owner, own.client, own.ttl, own.label, own.grace, 1 AS passed FROM own
     UNION ALL

@@ -22,6 +22,9 @@
 -- :define offer 1000
 -- A grant lasts for its lease; a turn, beside which others may have seats, no longer than an offer: who dies with it
 -- costs others no more. It is extended by acquire.
+-- A client that has the turn is late a second behind its last request, even if its lease is shorter. By then it has sent
+-- a beat.
+-- :define late_at CASE WHEN h.offered = 1 THEN h.exp WHEN h.seats <> 0 THEN h.exp + {offer} - min(h.ttl, {offer}) END
 -- :define lasts (CASE seats WHEN 0 THEN :ttl / 1000 ELSE min(:ttl / 1000, {offer}) END)
 -- So often in a row a waiter of the holder's own client comes before older ones of others.
 -- :define passes 16
@@ -77,7 +80,7 @@
 -- :define first_ticket (SELECT w.ticket FROM {waiter} w CROSS JOIN {client} p WHERE w.ns = l.ns AND w.name = l.name AND p.id = w.client AND p.alive_until > {now} ORDER BY w.ticket LIMIT 1)
 -- :define next_waits (:next IS NOT NULL AND {now} * 1000 <= :not_after AND l.withdrawn IS NOT :next AND {unlike_mode} IS NULL)
 -- It is granted the lock itself.
--- :define next_gets ({next_waits} AND {own_ticket} IS NULL AND (l.passes < {passes} OR {first_ticket} IS NULL))
+-- :define next_gets ({next_waits} AND {own_ticket} IS NULL AND (l.passes < {passes} AND l.seats = 0 OR {first_ticket} IS NULL))
 -- :define released l.ns = :ns AND l.name = :name AND l.kind = 0 AND l.owner = :owner AND l.token = :token
 
 -- :block handshake
@@ -701,7 +704,7 @@ UPDATE {waiter} AS o
 SET client = :client, ttl = :ttl / 1000, grace = max(:grace, 0) / 1000, label = :label, since = {now}, mode = :mode
 FROM {lock} h
 WHERE o.ns = :ns AND o.name = :name AND o.owner = :owner AND o.client <> :client AND {may_wait}
-  AND ((h.offered = 1 OR h.seats <> 0) AND h.exp <= {now} AND h.client = o.client
+  AND ({late_at} <= {now} AND h.client = o.client
        OR NOT EXISTS (SELECT 1 FROM {client} p WHERE p.id = o.client AND p.alive_until > {now}));
 -- :step write
 INSERT INTO {waiter} (ns, name, ticket, owner, client, ttl, grace, label, since, mode)
@@ -737,8 +740,7 @@ FROM {lock} WHERE ns = :ns AND name = :name AND changes() = 1;
 -- :step write
 UPDATE {client} SET alive_until = 0
 WHERE id = (SELECT h.client FROM {lock} h
-            WHERE h.ns = :ns AND h.name = :name AND (h.offered = 1 OR h.seats <> 0) AND h.exp <= {now}
-              AND h.client <> :client);
+            WHERE h.ns = :ns AND h.name = :name AND {late_at} <= {now} AND h.client <> :client);
 -- :step write
 WITH s AS (
     SELECT {now} AS t,

@@ -26,8 +26,8 @@ static struct held_back {
     int on; /* 1: they do not arrive; 2: the first of them arrives before the next request */
     sqlock_stmt stmt;
     int n, most; /* so many of them */
-    sqlock_value values[8];
-    unsigned char bytes[8][SQLOCK_LABEL_MAX + 1];
+    sqlock_value values[16];
+    unsigned char bytes[16][SQLOCK_LABEL_MAX + 1];
 } held_back = {.mu = PTHREAD_MUTEX_INITIALIZER};
 
 static void hold_back(const sqlock_value *values)

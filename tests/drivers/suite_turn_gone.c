@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <sqlock/async.h>
+#include <sqlock/mode.h>
 
 #include "tests/drivers/suite_gone.h"
 #include "tests/drivers/suite_queue.h"
@@ -130,4 +131,32 @@ TEST(test_P8_grant_of_a_closed_manager_keeps_no_one_out, m)
     close_with_a_grant(w, m, SQLOCK_EXCLUSIVE, owner);
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
         close_with_a_grant(w, m, modes[i], NULL);
+}
+
+/* Its owner is the application's. The reply to the pass of its turn is lost, and it has the lock
+ * anew when the pass is sent again: then the writer's beat has come before that, on PostgreSQL. */
+TEST(test_P1_late_pass_of_a_turn_does_not_end_the_owners_next_grant, m, other)
+{
+    const unsigned char owner[SQLOCK_OWNER_SIZE] = "an owner of mine";
+    sqlock_acquire_opts o = wait_opts(60000, 0, 0);
+    struct waiter writer = {.m = other, .name = "door", .opts = wait_opts(60000, 0, 0)};
+    sqlock_lock *lock = NULL;
+    long passes;
+
+    o.owner = owner;
+    ok(sqlock_acquire(m, "door", &o, &lock, &said));
+    wait_start(&writer);
+    assert_soon(waiters_of(other, "door") == 1, patience_ms(5000));
+    sleep_ms(APART_MS);
+    passes = spy_runs(SQLOCK_STMT_PASS);
+    spy_lose_reply(SQLOCK_STMT_PASS);
+    ok(sqlock_downgrade(&lock, &said));
+    give(lock);
+    served(&writer);
+    give(writer.lock);
+    ok(sqlock_acquire(m, "door", &o, &lock, &said));
+    assert_soon(spy_runs(SQLOCK_STMT_PASS) >= passes + 2, patience_ms(5000));
+    sleep_ms(100);
+    says(SQLOCK_EBUSY, try_once(other, "door"));
+    give(keep(lock));
 }
