@@ -13,11 +13,11 @@
 #include "core/engine/pool.h"
 #include "core/engine/renewals.h"
 
-#define PAST_END_US INT64_C(1000)  /* a look a moment before the lease's end would be in vain */
-#define BEHIND_US   INT64_C(20000) /* so much later for each place before its own; at most */
-#define BEHIND_MOST INT64_C(200000)
-#define BEHIND_EACH                                                                                \
-    INT64_C(1000) /* and so much for each: others would all look at the same moment */
+#define PAST_END_US  INT64_C(1000)   /* a look a moment before the lease's end would be in vain */
+#define BEHIND_US    INT64_C(20000)  /* so much later looks each one behind the first, */
+#define NEAR         64              /* up to this place */
+#define FIRST_US     INT64_C(200000) /* the first of a manager at most this much later, */
+#define FIRST_EACH   INT64_C(1000)   /* and this for each place before its own */
 #define ERRAND_MOST  INT64_C(500000)
 #define ERRAND_LEAST INT64_C(50000)
 
@@ -192,9 +192,11 @@ void place_look_at(struct place *p, int64_t at)
 int64_t place_due(const struct place *p, int64_t end, int64_t last)
 {
     const int64_t before = p->number - 1;
-    const int64_t behind = time_min(before * BEHIND_US, BEHIND_MOST + before * BEHIND_EACH);
+    int64_t behind = p->number <= NEAR ? before * BEHIND_US : TIME_NEVER;
 
-    return before == 0 || p->line->first == p ? time_min(end + PAST_END_US + behind, last) : last;
+    if (p->line->first == p)
+        behind = time_min(behind, FIRST_US + before * FIRST_EACH);
+    return behind == TIME_NEVER ? last : time_min(end + PAST_END_US + behind, last);
 }
 
 void place_call(struct place *p)

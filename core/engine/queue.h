@@ -59,8 +59,9 @@ void place_call(struct place *p);
 /* If it sleeps, its op looks then. */
 void place_look_at(struct place *p, int64_t at);
 /* When p looks at a lock that is free from `end` on, if no one calls it. The next in line looks at
- * once. It may be stopped, and with it a program that has many places: so the first one of each
- * manager looks a moment later. All others do not look before `last`. */
+ * once, and some behind it a moment later, for it may be dead or stopped. So may a program be that
+ * has all the places before: the first one of each manager looks soon, wherever it is. All others
+ * do not look before `last`. */
 int64_t place_due(const struct place *p, int64_t end, int64_t last);
 
 /* A request of the queue's, in a part of the time that the renewals have left. */

@@ -21,12 +21,14 @@ static int waiting_is_worth_a_place(const sqlock_op *op)
     return !op->once && !op->settle && op->deadline - op->begun >= WORTH_US;
 }
 
-/* The others have been refused, or have the turn. If it ends before it has sent anything itself,
- * the lock was busy all the same (P18). */
+/* The others have been refused, or have the turn, and the database has answered a moment ago. If
+ * it ends before it has sent anything itself, the lock was busy all the same (P18). */
 static void waiting_note_behind(sqlock_op *op)
 {
     sqlock_error err;
 
+    if (op->refused || !queue_is_alive(op->m, sqlock_now_us()))
+        return;
     op_note_no_holder(op, 0);
     sqlock_error_set(&err, SQLOCK_EBUSY, SQLOCK_RETRY, "others of this program wait for it");
     error_keep(&op->refusal, &err);
@@ -160,8 +162,8 @@ static int waiting_looks_later(sqlock_op *op, int64_t last, int64_t now)
     return 1;
 }
 
-/* The next in line looks when the lease in the way ends, and the first of each manager's a moment
- * later. Others are called, or find out at a beat. */
+/* The next in line looks when the lease in the way ends, and some behind it a moment later. Others
+ * are called, or find out at a beat. */
 int waiting_in_queue(sqlock_op *op, int64_t left, int queued, int64_t last, int64_t now)
 {
     struct place *p = op->in_queue;
@@ -219,6 +221,8 @@ void waiting_ends(sqlock_op *op, int64_t now)
     int granted = p->called && p->sent && (op->m->queue.hears || party_takes_along(op));
 
     op->parked = 0;
+    if (op->tries == 0 && !queue_is_alive(op->m, now))
+        op->refused = 0;
     if (seats_wait_ends(op))
         return;
     op->phase = granted || now >= op_last_try(op) ? ACQUIRE_GRANT : ACQUIRE_QUEUE;
