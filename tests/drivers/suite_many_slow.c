@@ -93,6 +93,23 @@ static void give_all(void)
     ok(sqlock_end_each(theirs, CROWD, NULL, &said));
 }
 
+/* On a busy machine the end of the wait may meet the request that is under way: it is not known
+ * what became of that one. */
+static void assert_none_but_one_unsure(void)
+{
+    int unsure = 0, code;
+
+    for (size_t i = 0; i < CROWD; i++) {
+        if (list.locks[i] == NULL)
+            continue;
+        assert_int_equal(list.codes[i], SQLOCK_EUNSURE);
+        unsure++;
+    }
+    assert_true(unsure <= 1);
+    if (unsure == 1 && (code = end_all(CROWD)) != SQLOCK_OK)
+        assert_code(SQLOCK_EUNSURE, code, &said);
+}
+
 /* There is no time for a place in each queue. */
 TEST_AFTER(begin_slow, test_P8_list_ends_in_time_where_each_name_needs_a_request_of_its_own, other)
 {
@@ -104,8 +121,8 @@ TEST_AFTER(begin_slow, test_P8_list_ends_in_time_where_each_name_needs_a_request
                  says(SQLOCK_EBUSY, sqlock_acquire_each(m, list.names, CROWD, &o, list.locks,
                                                         list.codes, &said)));
     for (size_t i = 0; i < CROWD; i++)
-        assert_int_equal(list.codes[i], SQLOCK_EBUSY);
-    assert_none(CROWD);
+        assert_true(list.codes[i] == SQLOCK_EBUSY || list.codes[i] == SQLOCK_EUNSURE);
+    assert_none_but_one_unsure();
     give_all();
 }
 
@@ -123,7 +140,7 @@ TEST_AFTER(begin_slow, test_P8_list_of_shared_names_ends_in_time, other)
     assert_code(SQLOCK_EBUSY, rc, &said);
     assert_int_equal(list.codes[0], SQLOCK_EBUSY);
     assert_int_equal(list.codes[CROWD - 1], SQLOCK_ETIMEOUT);
-    assert_none(CROWD);
+    assert_none_but_one_unsure();
     give_all();
 }
 
