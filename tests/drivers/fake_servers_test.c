@@ -233,9 +233,9 @@ TEST(test_wait_outlives_a_server_that_is_down)
 /* P9: what was true when the database last answered is told as it is now. */
 TEST(test_holder_is_told_with_its_age_if_the_server_went_down, m, other)
 {
+    int64_t held_us = now_us(); /* from before the grant */
     sqlock_lock *lock = take_for(other, "nightly", 60000, SQLOCK_NO_RENEW);
     sqlock_holder holder = {.size = sizeof holder};
-    int64_t held_us = now_us();
     struct waiter t = {.name = "nightly", .opts = wait_opts(1500, 0, 0), .m = m};
     long asked = spy_runs(SQLOCK_STMT_ACQUIRE);
 

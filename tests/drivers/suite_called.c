@@ -8,14 +8,21 @@
 #include <sqlock/register.h>
 
 /* LENT_MS: a release waits for so long before it borrows the connection. */
-enum { LENT_MS = 100, BUSY_MS = 200, CALLED_MS = 120 };
+enum { LENT_MS = 100, CALLED_MS = 120 };
 
+enum busy { ASKED, IN_USE, MAY_END };
+static atomic_int busy_is;
+
+/* In use until the test says so, and not for a time: who gives back may come late. */
 static int run_get_slowly(void *conn, const sqlock_call *call, sqlock_stmt stmt,
                           const sqlock_value *values, size_t n, int64_t deadline, sqlock_rows *rows,
                           sqlock_error *err)
 {
-    if (stmt == SQLOCK_STMT_REGISTER_GET)
-        sleep_ms(BUSY_MS);
+    if (stmt == SQLOCK_STMT_REGISTER_GET) {
+        atomic_store(&busy_is, IN_USE);
+        for (int ms = 0; ms < 10000 && atomic_load(&busy_is) != MAY_END; ms++)
+            sleep_ms(1);
+    }
     return spied_driver()->run(conn, call, stmt, values, n, deadline, rows, err);
 }
 
@@ -54,10 +61,12 @@ TEST(test_P22_waiter_is_called_though_its_connection_was_lent, b)
     ok(sqlock_acquire_start(a, "nightly", &o, &op, &said));
     assert_soon(sqlock_op_place(op) == 1, patience_ms(5000));
     sleep_ms(200); /* it listens */
-    late_begin();
+    atomic_store(&busy_is, ASKED);
     assert_int_equal(pthread_create(&busy, NULL, get_slowly, a), 0);
-    sleep_ms(BUSY_MS / 5);
-    assert_takes(LENT_MS - 10, late_ms(BUSY_MS), give(other));
+    assert_soon(atomic_load(&busy_is) == IN_USE, patience_ms(5000));
+    late_begin();
+    assert_takes(LENT_MS - 10, late_ms(2 * LENT_MS), give(other));
+    atomic_store(&busy_is, MAY_END);
     assert_takes(0, late_ms(CALLED_MS), give(lock); ok(sqlock_op_finish(op, &granted, &said)));
     give(granted);
     pthread_join(busy, NULL);
