@@ -142,14 +142,18 @@ static int guard_judge(sqlock_lock *lock, const struct answer *a, sqlock_error *
     }
 }
 
-/* Another session may be writing the row. Most often that is a renewal or a grant, which ends in a
- * moment. So this tries again. */
+/* Tries again in two cases:
+ * - Another session may be writing the row. Most often that is a renewal or a grant, which ends in
+ *   a moment.
+ * - The server that answered may have died since, and our own connections have met the next one.
+ *   Then the transaction is gone, and a second guard says so. A server that answers twice is
+ *   another one than ours. */
 static int guard_lease(sqlock_lock *lock, sqlock_conn *conn, sqlock_error *err)
 {
     int64_t deadline = sqlock_now_us() + lock->m->request_us;
     char running[sizeof lock->m->running] = "";
+    int strange = 0, rc;
     struct answer a;
-    int rc;
 
     if (lock->m->driver->adopter->running != NULL) {
         lock->m->driver->adopter->running(conn->native, running, sizeof running);
@@ -158,8 +162,11 @@ static int guard_lease(sqlock_lock *lock, sqlock_conn *conn, sqlock_error *err)
     }
     for (int tries = 0;; tries++) {
         rc = guard_send(lock, conn, deadline, &a, err);
-        if (rc == 0 && guard_check_server(lock, a.label, err) != 0)
-            return err->code;
+        if (rc == 0 && (rc = guard_check_server(lock, a.label, err)) != 0) {
+            if (rc != SQLOCK_EREFUSED || strange++)
+                return rc;
+            continue;
+        }
         if (rc == 0 && a.outcome != SQLOCK_OUT_SKIPPED)
             return guard_judge(lock, &a, err);
         if (rc != 0 && !adopted_was_busy(err))

@@ -81,7 +81,7 @@ SQLOCK_API void sqlock_conn_free(sqlock_conn *conn);
  * - It refuses a connection to another server or database that has a copy of the tables: a restored
  *   backup, or the other half of a pool that splits reads from writes. After a restart or a
  *   failover that the manager has not met yet, it first makes the handshake with the server, for at
- *   most request_ms.
+ *   most request_ms. If conn's server has died by then, it says SQLOCK_ETXGONE.
  * - On MariaDB and MySQL a temporary table hides the one of the same name. Make none that is called
  *   like a table of sqlock's.
  * It waits for a grant of this very name that is just being written, at most for the manager's

@@ -1,13 +1,10 @@
 /* PostgreSQL servers that are not there, will not have us, or cannot keep a promise. */
 #include <libpq-fe.h>
-#include <sqlock/import.h>
 #include <sqlock/postgres.h>
 #include <sqlock/register.h>
-#include <sqlock/transaction.h>
 #include <string.h>
 
 #include "tests/lib/pg.h"
-#include "tests/lib/pq.h"
 #include "tests/lib/private.h"
 #include "tests/lib/proxy.h"
 #include "tests/lib/words.h"
@@ -363,60 +360,6 @@ TEST(test_a_weak_sessions_grant_is_flushed)
     assert_true(private_number("SELECT (pg_current_wal_flush_lsn() - '0/0')::bigint") > before);
     sqlock_close(m);
     private_set("wal_writer_delay", NULL);
-}
-
-/* ---- copies ---------------------------------------------------------------------------------- */
-
-/* What a guard says on url, where a copy of the lease's row is put first if `copied`. */
-static int guard_at(const char *url, sqlock *m, sqlock_lock *lock, int copied)
-{
-    const unsigned char *owner = sqlock_lock_owner(lock);
-    PGconn *c = pq_open(url);
-    sqlock_conn *conn = NULL;
-    char *hex = textf("%s", "");
-    int rc;
-
-    for (int i = 0; i < SQLOCK_OWNER_SIZE; i++)
-        hex = textf("%s%02x", hex, owner[i]);
-    if (copied)
-        pq_exec(c,
-                "INSERT INTO copied.sqlock_lock (ns, name, token, owner, exp, since) "
-                "VALUES ('', 'sale', %lld, '\\x%s', 4000000000000000, 1)",
-                (long long)sqlock_lock_token(lock), hex);
-    assert_ok(sqlock_adopt_postgres(m, c, &conn, &err), &err);
-    pq_exec(c, "BEGIN");
-    rc = sqlock_guard(lock, conn, &err);
-    pq_exec(c, "ROLLBACK");
-    sqlock_conn_free(conn);
-    PQfinish(c);
-    return rc;
-}
-
-TEST(test_P11_a_guard_on_a_copy_of_the_tables_is_refused)
-{
-    struct db db = private_new("copied"), copies[2] = {db, db};
-    sqlock *m = db_open(db);
-    sqlock_lock *lock = lock_take(m, "sale", 0, 0);
-
-    private_exec("CREATE DATABASE elsewhere"); /* on the same server */
-    copies[0].url = textf("%s&dbname=elsewhere", private_url());
-    copies[1].url = pg_url();
-    assert_ok(guard_at(private_url(), m, lock, 0), &err);
-    for (int i = 0; i < 2; i++) {
-        int64_t none;
-
-        assert_true(pq_fetch(copies[i].url, "CREATE SCHEMA copied", &none));
-        db_migrate(copies[i]);
-        assert_error(SQLOCK_EREFUSED, "another server", guard_at(copies[i].url, m, lock, 1), &err);
-    }
-    pg_exec("DROP SCHEMA copied CASCADE");
-    assert_true(sqlock_is_held(lock));
-    /* A restart is no other server, also before our own connections have met it. */
-    private_restart(0);
-    assert_ok(guard_at(private_url(), m, lock, 0), &err);
-    lock_give(lock);
-    sqlock_close(m);
-    private_exec("DROP DATABASE elsewhere");
 }
 
 /* ---- defaults of a session ------------------------------------------------------------------- */
