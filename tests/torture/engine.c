@@ -31,7 +31,7 @@ static const struct engine_kind kinds[] = {
 #ifdef TEST_HAVE_POSTGRES
     {"postgres", "postgres", FAMILY_POSTGRES, &engine_postgres, .followed = true},
     {"pgbouncer", "postgres", FAMILY_POSTGRES, &engine_postgres, .variant = "pgbouncer",
-     .unprepared = true, .followed = true},
+     .unprepared = true, .followed = true, .unseen_ms = UNSEEN_MS}, /* no session says it */
     {"postgres-10", "postgres", FAMILY_POSTGRES, &engine_postgres, .variant = "10"},
     {"postgres-18", "postgres", FAMILY_POSTGRES, &engine_postgres, .variant = "18",
      .followed = true},
@@ -40,7 +40,8 @@ static const struct engine_kind kinds[] = {
     {"mariadb", "mysql", FAMILY_MYSQL, &engine_mysql, .followed = true},
     {"mysql-5.6", "mysql", FAMILY_MYSQL, &engine_mysql, .variant = "5.6",
      .mix = "guarded=0 late=0 stale=0 row-lock=0", .spared = "disk-full"}, /* tables stay full */
-    {"mysql-9", "mysql", FAMILY_MYSQL, &engine_mysql, .variant = "9"},
+    {"mysql-9", "mysql", FAMILY_MYSQL, &engine_mysql, .variant = "9",
+     .spared = "disk-full"}, /* its binlog waits for a minute */
 #endif
     {.name = NULL},
 };
