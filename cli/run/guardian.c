@@ -255,6 +255,16 @@ static void guardian_stop(struct guardian *g, enum cause cause)
         g->left_behind = n;
 }
 
+/* The command has ended, by itself or because we were so late that the waker killed it. */
+static void guardian_stop_rest(struct guardian *g)
+{
+    bool killed = WIFSIGNALED(g->status) && WTERMSIG(g->status) == SIGKILL &&
+                  atomic_load(&g->plan->shared->killed);
+
+    guardian_stop(g, killed ? CAUSE_DEADLINE : CAUSE_NONE);
+    g->stopped_it = killed;
+}
+
 /* The locker stops itself when the command is stopped. If only the command is then continued, not
  * the whole job, continue the locker too, or it could not renew. It may be about to stop itself,
  * behind a renewal that takes long: so again, until it says that it has gone on. */
@@ -326,7 +336,7 @@ static void guardian_decide(struct guardian *g)
         continue_locker(g, now);
     if (g->phase == RUNNING) {
         if (g->status != -1)
-            guardian_stop(g, CAUSE_NONE);
+            guardian_stop_rest(g);
         else if (g->alone && g->plan->on_lost != ON_LOST_WARN)
             guardian_stop(g, CAUSE_ALONE);
         else if (g->stop_due != CAUSE_NONE)

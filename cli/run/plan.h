@@ -30,6 +30,7 @@ struct shared {
     _Atomic int64_t
         last_us; /* the guardian kills what is left then, at the latest; INT64_MAX: never */
     _Atomic pid_t guardian;
+    _Atomic bool killed; /* by the waker, because the guardian was late */
 };
 
 struct plan {

@@ -85,6 +85,7 @@ static void waker_watch(struct waker *w)
         if (w->guardian == 0 && w->stop_us == 0)
             waker_stop(w, now);
         if (now >= (at = waker_kill_us(w))) {
+            atomic_store(&w->plan->shared->killed, true);
             if (w->guardian > 0)
                 kill(w->guardian, SIGCONT);
             tree_kill(w->guardian > 0 ? w->guardian : getpid());

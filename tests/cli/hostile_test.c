@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -207,6 +208,27 @@ static int64_t gap_ms(void)
     close(death.fd);
     kill_locker(run);
     return end;
+}
+
+/* Its guardian gets no processor for so long, as on a busy machine, that another process kills the
+ * command. No one sees that it is traced. */
+TEST(test_command_of_a_guardian_that_is_late_is_said_to_be_stopped, ON_SQLITE)
+{
+    struct pollfd death = {.events = POLLIN};
+    pid_t run = start_tree("--ttl 1s -k 100ms", "stubborn"), guardian = guardian_of(run);
+
+    death.fd = (int)syscall(SYS_pidfd_open, atoi(text_of("pids")), 0);
+    if (ptrace(PTRACE_SEIZE, guardian, NULL, NULL) != 0 ||
+        ptrace(PTRACE_INTERRUPT, guardian, NULL, NULL) != 0) {
+        print_error("SKIP: other processes cannot be traced here\n");
+        kill_locker(run);
+        skip();
+    }
+    assert_int_equal(poll(&death, 1, patience_ms(20000)), 1);
+    close(death.fd);
+    assert_int_equal(ptrace(PTRACE_DETACH, guardian, NULL, NULL), 0);
+    assert_ends(run, 76);
+    assert_non_null(strstr(text_of("err"), "the command was stopped before it ends"));
 }
 
 /* A lease of 3 s is believed for 2.7 s, and KILL comes 0.3 s before that. A machine that stands
