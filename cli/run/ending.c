@@ -69,7 +69,7 @@ int ending_release(struct locker *l, int code)
         }
     } else if (rc != 0) {
         error_for_shell(&err);
-        say(SAY_NOTE, "%s; the lease will end by itself", err.text);
+        say(SAY_ERROR, "%s; the lease will end by itself", err.text);
     }
     return code;
 }

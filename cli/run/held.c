@@ -118,7 +118,7 @@ static int take_all(struct held *held, sqlock *m, struct plan *plan, sqlock_acqu
         return rc;
     /* They may have been granted before the cancel. */
     if (rc == 0 && sqlock_end_each(held->locks, (size_t)plan->n_names, NULL, err) != 0)
-        say(SAY_NOTE, "%s; the lease will end by itself", err->text);
+        say(SAY_ERROR, "%s; the lease will end by itself", err->text);
     if (w.signal != 0)
         grant_say_given_up(plan->name, w.signal, (sqlock_now_us() - begun) / 1000);
     return SQLOCK_ECANCELLED;

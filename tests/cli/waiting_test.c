@@ -159,6 +159,23 @@ TEST(test_queue_that_may_not_be_read_is_reported, ON_POSTGRES)
     assert_int_equal(3, atoi(sh("sqlock $G ls --watch=100ms | grep -m 3 -c nightly")->out));
 }
 
+/* Others wait until the lease ends then, so it is told also with -q. */
+TEST(test_release_without_the_rights_for_waiting_is_told, ON_POSTGRES)
+{
+    const char *schema = database_schema(), *url = getenv("SQLOCK_URL");
+
+    database_exec(textf("GRANT USAGE ON SCHEMA %s TO pg_monitor", schema));
+    database_exec("GRANT SELECT, INSERT, UPDATE ON @lock, @meta TO pg_monitor");
+    setenv("ALL_RIGHTS", url, 1);
+    setenv("SQLOCK_URL",
+           textf("%s%coptions=-crole%%3Dpg_monitor", url, strchr(url, '?') ? '&' : '?'), 1);
+    assert_says(3, "", "permission denied for table sqlock_waiter; the lease will end by itself\n",
+                "sqlock -q $G run -n --ttl 4 nightly sh -c \"unset SQLOCK_OUTER; export "
+                "SQLOCK_URL='$ALL_RIGHTS'; "
+                "sqlock -q $G run -w 30 nightly true & until sqlock $G ls --waiting | "
+                "grep -q nightly; do sleep 0.1; done; exit 3\"");
+}
+
 TEST(test_waits_shows_who_waits_for_whom, ON_ALL)
 {
     begin_waiting();
