@@ -158,8 +158,9 @@
 -- :define used (s.owner IS NOT NULL OR s.token = s.ended_token)
 -- A page of the sweep.
 -- :define page (SELECT l.ns, l.name, l.kind, l.owner, l.token, l.exp, l.idle_since, l.waiters, l.next_ticket, l.seats FROM {lock} l FORCE INDEX (PRIMARY) WHERE (l.ns > :ns OR l.ns = :ns AND l.name > :after) AND l.ns <> :own ORDER BY l.ns, l.name LIMIT :limit)
--- There is no meta table: nothing was ever migrated here.
--- :define no_meta NOT EXISTS (SELECT 1 FROM information_schema.tables t WHERE t.table_name = '{prefix}meta' AND {here})
+-- There is no meta table: nothing was ever migrated here. Where no database is chosen, no table can be, and the next
+-- step says so.
+-- :define no_meta (({meta:text} LIKE '%`.`%' OR DATABASE() IS NOT NULL) AND NOT EXISTS (SELECT 1 FROM information_schema.tables t WHERE t.table_name = '{prefix}meta' AND {here}))
 
 -- :block handshake
 -- What server this is, whether locks are safe on it, and which schema it has.

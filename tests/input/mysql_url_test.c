@@ -63,6 +63,14 @@ TEST(test_addresses_of_both_kinds_are_understood)
         assert_code(SQLOCK_EUNREACH, mysql_try(good[i], 0, &err), &err);
 }
 
+TEST(test_a_url_without_a_database_is_reported)
+{
+    const char *url = textf("mysql://root@localhost/?socket=%s", my_private_socket());
+
+    assert_error(SQLOCK_EUNREACH, "names no database", mysql_try(url, 0, &err), &err);
+    assert_string_equal(err.sqlstate, "3D000");
+}
+
 TEST(test_names_and_passwords_may_hold_any_sign)
 {
     struct db db;
