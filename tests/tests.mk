@@ -173,7 +173,7 @@ endif
 	@tests/tools/run.sh $(RUN) $(BUILD) $(if $(SAN),,$(checks)) $(programs) $(planted)
 
 # Each mutant's test runs on the tree as it is, too. Of the tests only what they need is built, and started.
-M ?= $(patsubst tests/mutants/%.mutant,%,$(wildcard tests/mutants/*.mutant))
+M = $(patsubst tests/mutants/%.mutant,%,$(wildcard tests/mutants/*.mutant))
 of_mutants = $(sort $(foreach m,$M,$(shell sed -n 's|^$1: *$2|\1|p' tests/mutants/$m.mutant)))
 mutant mutants:
 	@+$(restart) run-mutants ONLY="$(call of_mutants,check,\([^/]*\)/.*)"

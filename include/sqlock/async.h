@@ -27,10 +27,10 @@ SQLOCK_API SQLOCK_CHECKED int sqlock_release_start(sqlock_lock *lock, sqlock_op 
 SQLOCK_API int sqlock_op_fd(sqlock_op *op);
 /* Returns 1 when the request is done, or is NULL, and 0 when it is under way. Never blocks. */
 SQLOCK_API int sqlock_op_step(sqlock_op *op);
-/* The place of an acquire in the queue of the database. 1 is the next in line. 0: it has none, or not
- * yet, or the request is done. It is as old as the last answer, about a second. On MariaDB and MySQL
- * it may count waiters that have died, which sqlock_list_waiters() leaves out. Any thread, before
- * sqlock_op_finish(). Never blocks. */
+/* The place of an acquire in the queue of the database. 1 is the next in line. Only a waiter of the
+ * holder's manager may come first. 0: it has none, or not yet, or the request is done. It is as old as
+ * the last answer, about a second. On MariaDB and MySQL it may count waiters that have died, which
+ * sqlock_list_waiters() leaves out. Any thread, before sqlock_op_finish(). Never blocks. */
 SQLOCK_API int64_t sqlock_op_place(sqlock_op *op);
 /* End a request early. It must still be finished. Any thread. NULL is allowed. The result may be
  * SQLOCK_EUNSURE, with a handle to end: see sqlock_acquire(). */

@@ -162,9 +162,10 @@ SQLOCK_API SQLOCK_CHECKED int sqlock_open(const sqlock_driver *driver, const cha
  * release them first: their handles become LOST with SQLOCK_WHY_CLOSED and must still be freed, and
  * their rows run out. No call may be under way in another thread. NULL is allowed. In a forked child it
  * does nothing.
- * Waits that have ended leave their queues first, and requests that still wait end, and leave too. What was
- * granted to a request that was not finished is given back. All this takes 0.25 s at most. A manager without threads is stepped meanwhile, so callbacks may run. Where it is
- * closed within a callback it is not stepped, and who waits behind its waiters may lose up to 3 s. */
+ * Requests that still wait end first. They and waits that have ended leave their queues. What was granted to
+ * a request that was not finished is given back: sqlock_op_finish() must still be called, and its handle is
+ * LOST. All this takes 0.25 s at most. A manager without threads is stepped meanwhile, so callbacks may run.
+ * Where it is closed within a callback it is not stepped, and who waits behind its waiters may lose up to 3 s. */
 SQLOCK_API void sqlock_close(sqlock *m);
 
 /* ---- locks ------------------------------------------------------------------------------------ */
@@ -205,7 +206,8 @@ typedef struct sqlock_holder {
     int64_t left_ms;                  /* until the lease runs out; <= 0: it has run out */
     int64_t held_ms;                  /* since it was granted */
     char label[SQLOCK_LABEL_MAX + 1]; /* "pid@host" and, after a blank, the manager's label */
-    int64_t place;                    /* of the caller in the queue: 1 is next; 0: it was in none. On MariaDB
+    int64_t place;                    /* of the caller in the queue: 1 is the next; only a waiter of the
+                                         holder's manager may come first. 0: it was in none. On MariaDB
                                          and MySQL some before it may be dead: sqlock_list_waiters() */
     int64_t age_ms;                   /* of an acquire that was refused: since the database said so. The
                                          times above are those of now */
@@ -229,8 +231,8 @@ typedef struct sqlock_acquire_opts {
     sqlock_cancel *cancel;  /* ends the wait early; NULL: none */
     sqlock_event_fn on_event; /* NULL: none */
     void *user;               /* for on_event */
-    sqlock_holder *holder;    /* filled with SQLOCK_EBUSY, EDEADLOCK and EGUARDED (token 0 and no label:
-                                 an unknown transaction has locked the row); NULL: not */
+    sqlock_holder *holder;    /* filled with SQLOCK_EBUSY, EDEADLOCK and EGUARDED. Token 0 and no label:
+                                 it is not known, as where a transaction has locked the row. NULL: not */
     const unsigned char *owner; /* NULL: random. Else SQLOCK_OWNER_SIZE bytes, for SQLOCK_EXCLUSIVE only:
                                    see sqlock/import.h */
     int64_t mode; /* SQLOCK_EXCLUSIVE, SQLOCK_SHARED, or SQLOCK_SLOTS(n) */
@@ -278,6 +280,8 @@ SQLOCK_API void sqlock_acquire_opts_init(sqlock_acquire_opts *opts);
  * It waits at most opts->wait_ms, and up to 50 ms more for an answer under way (not under SQLite). A try
  * is bounded by the manager's request_ms. A wait for a lock that is held ends as busy, if
  * there was time to connect and to send a request. Near its end it sends no new one. Not reentrant: a second acquire of a name by the same program is busy too.
+ * Who waits for 50 ms or longer is served first come, first served, across processes. Only a waiter of the
+ * holder's own manager may come first, 16 times in a row at most.
  * If it was next for a lock that others share, or for a slot, and gives up, its turn is given back. Until
  * then, some milliseconds, tries of others are refused.
  * opts may be NULL (defaults).
@@ -286,7 +290,9 @@ SQLOCK_API void sqlock_acquire_opts_init(sqlock_acquire_opts *opts);
  *            settle it, or call sqlock_lock_end(), which accepts NULL.
  * Threads:   any.
  * Returns:   0 (held, with at least half of the lease left), or
- *            SQLOCK_EBUSY      held by another owner until the wait ended
+ *            SQLOCK_EBUSY      held by another owner until the wait ended. The holder is not known (token
+ *                              0, no label) to a wait behind others of the manager that ended before it
+ *                              was refused itself
  *            SQLOCK_EGUARDED   free, but an open transaction guards it until the wait ended
  *            SQLOCK_EUNSURE    a reply was lost: *out_lock is UNSURE, sqlock_settle() finds out
  *            SQLOCK_ETIMEOUT   no answer in time and nothing was applied; or no connection came free,
@@ -390,9 +396,9 @@ SQLOCK_API int sqlock_lock_fd(sqlock_lock *lock, sqlock_error *err);
 typedef int (*sqlock_work_fn)(sqlock_lock *lock, void *user);
 /* Acquire, call work(lock, user), release, free; also if the thread is cancelled in work. *out_result, if
  * not NULL, is what work returned.
- * Returns: the codes of sqlock_acquire() if work was not called (an UNSURE grant is settled or given
- *          back for you); otherwise 0, SQLOCK_ELOST if the lock was lost before work returned, or what
- *          sqlock_release() returns. */
+ * An UNSURE grant is settled or given back for you, which may take request_ms behind the wait.
+ * Returns: the codes of sqlock_acquire() if work was not called; otherwise 0, SQLOCK_ELOST if the lock was
+ *          lost before work returned, or what sqlock_release() returns. */
 SQLOCK_API SQLOCK_CHECKED int sqlock_with(sqlock *m, const char *name, const sqlock_acquire_opts *opts,
                            sqlock_work_fn work, void *user, int *out_result, sqlock_error *err);
 
