@@ -170,10 +170,11 @@ TEST(test_release_without_the_rights_for_waiting_is_told, ON_POSTGRES)
     setenv("SQLOCK_URL",
            textf("%s%coptions=-crole%%3Dpg_monitor", url, strchr(url, '?') ? '&' : '?'), 1);
     assert_says(3, "", "permission denied for table sqlock_waiter; the lease will end by itself\n",
-                "sqlock -q $G run -n --ttl 4 nightly sh -c \"unset SQLOCK_OUTER; export "
-                "SQLOCK_URL='$ALL_RIGHTS'; "
-                "sqlock -q $G run -w 30 nightly true & until sqlock $G ls --waiting | "
-                "grep -q nightly; do sleep 0.1; done; exit 3\"");
+                "(until test -e $D/held; do sleep 0.05; done; "
+                "SQLOCK_URL=\"$ALL_RIGHTS\" exec sqlock -q $G run -w 30 nightly true) & "
+                "sqlock -q $G run -n --ttl 4 nightly sh -c \"touch $D/held; "
+                "export SQLOCK_URL='$ALL_RIGHTS'; until sqlock $G ls --waiting | "
+                "grep -q nightly; do sleep 0.1; done; exit 3\"; code=$?; wait; exit $code");
 }
 
 TEST(test_waits_shows_who_waits_for_whom, ON_ALL)

@@ -254,6 +254,15 @@ TEST_AFTER(none_yet, test_P26_actor_that_waits_for_its_own_lock_is_a_circle, m, 
     all_free(m, "xs");
 }
 
+/* On a busy machine its last answer may come too late. */
+static void waits_in_vain(struct waiter *t)
+{
+    pthread_join(t->thread, NULL);
+    if (t->code != SQLOCK_EUNSURE)
+        assert_code(SQLOCK_EBUSY, t->code, &t->err);
+    sqlock_lock_free(t->lock);
+}
+
 /* No look is made for them, either. */
 TEST_AFTER(none_yet, test_P26_waiters_without_an_actor_wait_on, m, other)
 {
@@ -264,10 +273,8 @@ TEST_AFTER(none_yet, test_P26_waiters_without_an_actor_wait_on, m, other)
 
     wait_start(&a);
     wait_start(&b);
-    pthread_join(a.thread, NULL);
-    pthread_join(b.thread, NULL);
-    says(SQLOCK_EBUSY, a.code);
-    says(SQLOCK_EBUSY, b.code);
+    waits_in_vain(&a);
+    waits_in_vain(&b);
     assert_int_equal(spy_requests(SQLOCK_STMT_CIRCLE), looks);
     assert_int_equal(spy_requests(SQLOCK_STMT_STAND), stands);
     give(x);
