@@ -96,7 +96,7 @@ static bool late_guard_is_answered(const struct late_guard *g)
  * behind a pooler. That is no other server: the transaction is gone with the old one. */
 TEST(test_P11_a_guard_whose_server_died_says_that_the_transaction_is_gone)
 {
-    struct late_guard g = {NULL};
+    struct late_guard g = {.code = 0};
     struct db db = private_new("late");
     struct proxy *p = proxy_start_url(private_url());
     pthread_t thread;
